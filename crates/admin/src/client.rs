@@ -9,8 +9,8 @@ use cards_config::{Attach, Limit};
 use serde::Deserialize as _;
 
 use super::{
-    Activity, Cluster, Forgotten, PinOrder, Pins, REPLY_BYTES_MAX, Recorded, Recording, Refusal, Reply,
-    Request, Samples, Scrubbed, Spans, Status, Volume, Warmed, Why, to_line,
+    Activity, Cluster, Forgotten, NewVolume, PinOrder, Pins, REPLY_BYTES_MAX, Recorded, Recording, Refusal,
+    Reply, Request, Samples, Scrubbed, Spans, Status, Volume, Warmed, Why, to_line,
 };
 
 /// How long a request may take, if not said otherwise.
@@ -160,6 +160,22 @@ impl Client {
             Reply::Volume(volume) => Ok(*volume),
             other => Err(self.unexpected(&other)),
         }
+    }
+
+    /// Creates a volume over managed disks of several nodes.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn create_volume(&mut self, new: NewVolume) -> Result<(), ClientError> {
+        self.done(&Request::CreateVolume(new))
+    }
+
+    /// Removes a volume over managed disks of several nodes.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn remove_volume(&mut self, name: &str) -> Result<(), ClientError> {
+        self.done(&Request::RemoveVolume { volume: name.into() })
     }
 
     /// Attaches a volume.

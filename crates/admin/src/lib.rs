@@ -17,6 +17,7 @@ mod forgotten;
 mod headline;
 mod io;
 mod latency;
+mod mirror;
 mod pins;
 mod recording;
 mod registry;
@@ -42,6 +43,7 @@ pub use forgotten::{Forgotten, ForgottenDisk};
 pub use headline::uptime;
 pub use io::{Io, Op, OpIo};
 pub use latency::{LATENCY_BUCKETS, Latencies, bucket_begin_us, bucket_of};
+pub use mirror::{CopyState, Mirror, MirrorCopy, MirrorMap, MirrorState, NewVolume};
 pub use pins::{PIN_RANGES_MAX, PinOrder, PinnedVolume, Pins};
 pub use recording::{Demand, DemandKind, Recorded, RecordedVolume, Recording};
 pub use registry::Registry;
@@ -90,6 +92,15 @@ pub enum Request {
     VolumeList {},
     /// One volume: [`Reply::Volume`].
     VolumeShow {
+        /// Its name.
+        volume: String,
+    },
+    /// Create a volume whose copies are on managed disks of several nodes: [`Reply::Done`]. Its nodes make the copies then, and it can
+    /// be attached when all have: see [`Volume::mirror`].
+    CreateVolume(NewVolume),
+    /// Remove such a volume, which is attached nowhere: [`Reply::Done`]. Its nodes remove the copies then, those that are away when
+    /// they are back.
+    RemoveVolume {
         /// Its name.
         volume: String,
     },
@@ -382,6 +393,15 @@ mod tests {
             Request::VolumeShow { volume: "disk".into() },
             Request::attach(Attach::new("disk")),
             Request::Detach { volume: "disk".into() },
+            Request::CreateVolume(NewVolume {
+                name: "data".into(),
+                size: 1 << 30,
+                copies: 2,
+                on: vec!["n1:fast".into()],
+                block: Some(65536),
+                policy: Some(PolicySpec::named("hdc")),
+            }),
+            Request::RemoveVolume { volume: "data".into() },
             Request::Limit {
                 volume: Some("disk".into()),
                 limit: Some(Limit { iops: Some(5), ..Limit::default() }),

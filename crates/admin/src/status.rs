@@ -4,7 +4,7 @@ use cards_config::{Coherence, Limit, Mode, PolicySpec, ReadAhead, replacement};
 use cards_policies::Replacement;
 use serde::{Deserialize, Serialize};
 
-use super::{Counters, DiskCounters, Io, Refusal, RefusalKind, Registry, SlowRequests, Starting};
+use super::{Counters, DiskCounters, Io, Mirror, Refusal, RefusalKind, Registry, SlowRequests, Starting};
 
 /// Everything about one node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -190,6 +190,9 @@ pub struct Volume {
     /// What clients of this node have asked of it.
     #[serde(default)]
     pub io: Io,
+    /// Its copies, if it is on managed disks of several nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mirror: Option<Box<Mirror>>,
 }
 
 /// Whether clients can be served from a volume.
@@ -300,6 +303,10 @@ pub struct Disk {
     /// Errors that it has reported since the daemon started.
     #[serde(default)]
     pub errors: u64,
+    /// Bytes of it that are known not to be what was written there, by checksums: found by reads and scrubs of this daemon, and not
+    /// written since.
+    #[serde(default)]
+    pub damaged: u64,
     /// The room for what was never written, if the disk is a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub room: Option<Room>,

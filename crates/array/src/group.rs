@@ -71,13 +71,13 @@ use io::Outputs;
 use mistakes::{Made, Mistake};
 use primary::Primary;
 
-pub use extents::{Extent, Extents};
+pub use extents::{EXTENTS_MAX, Extent, Extents};
 pub use fence::GroupTiming;
 pub use io::{Answer, Command, CommandError, Disk, Op, Output, Record, Token, Work};
 pub use map::{COLUMNS_MAX, Map, MapColumn, MapError, Member, State, Term};
 pub use map_bytes::{MAP_BYTES_MAX, MapBytesError};
 pub use message::{Memory, Message, Report};
-pub use origins::{Client, Origin, Origins};
+pub use origins::{CLIENTS_MAX, Client, ORIGINS_MAX, Origin, Origins};
 pub use primary::Size;
 
 /// A group at a node that has one of its columns.
@@ -101,6 +101,8 @@ pub struct Group<P> {
     known: Term,
     /// The last term in which this process was primary and gave it up.
     retired: Option<Term>,
+    /// See [`Group::outlived`].
+    outlived: Option<NodeId>,
     out: Outputs<P>,
 }
 
@@ -136,6 +138,7 @@ impl<P: Clone> Group<P> {
             look_after: now,
             known: Term::default(),
             retired: None,
+            outlived: None,
             out: Outputs::new(me.node),
         }
     }
@@ -170,6 +173,14 @@ impl<P: Clone> Group<P> {
     #[must_use]
     pub fn is_new_life(&self) -> bool {
         self.primary.as_ref().is_some_and(Primary::is_new_life)
+    }
+
+    /// The node whose process was the primary before this one, which took over because it had heard nothing of it for a promise. In
+    /// that time its right has ended, and so have leases of cards that it was granted in earlier terms, if they are no longer than
+    /// two thirds of a promise: nobody need wait for its word that it uses no copies of them.
+    #[must_use]
+    pub fn outlived(&self) -> Option<NodeId> {
+        self.primary.as_ref().and(self.outlived)
     }
 
     /// The next thing to do.
@@ -419,6 +430,7 @@ impl<P: Clone> Group<P> {
         let state = map.columns[usize::from(own)].state;
         if map.primary == self.me {
             if self.retired.is_none_or(|term| term < map.term) {
+                self.outlived = None;
                 self.lead(now, map);
             }
         } else if state == State::Sync || self.made.is(Mistake::TakeOverStale) {
@@ -455,6 +467,8 @@ impl<P: Clone> Group<P> {
         }
         if let Ok(next) = map.taken_over(self.me) {
             self.column.claims = true;
+            // It was sealed for that one's map a promise ago, or longer.
+            self.outlived = self.column.sealed.as_ref().map(|sealed| sealed.primary.node);
             self.propose(next);
         }
     }

@@ -25,8 +25,10 @@
 //! | `regions` | which regions are dirty |
 //! | `sums` | checksums in memory |
 //! | `settle` | checksums to the disk, and regions clean again |
+//! | `copies` | columns that are copies: what a group has written, and what others have missed |
 //! | `making` | columns that come and go |
 
+mod copies;
 mod effect;
 mod making;
 mod open;
@@ -50,6 +52,8 @@ use settle::Settle;
 use sums::Sums;
 use tables::Tables;
 
+use crate::group::Extents;
+
 pub use effect::{Answer, Effect, Io, StoreError, Ticket};
 pub use open::{OpenError, Opener, Tuning, tables_length};
 pub use place::ColumnKey;
@@ -60,6 +64,11 @@ pub struct Store {
     tables: Tables,
     /// The pieces of each column, by their position in it.
     columns: BTreeMap<ColumnKey, Vec<u32>>,
+    /// What other columns have missed, as exactly as it is known.
+    missed: BTreeMap<ColumnKey, Extents>,
+    /// After this cycle the superblock says that the disk is open: nothing is written to columns before.
+    announced_by: u64,
+    is_announced: bool,
     regions: Regions,
     sums: Sums,
     requests: BTreeMap<Ticket, Request>,
@@ -145,7 +154,7 @@ impl Store {
 
     /// Its columns.
     pub fn columns(&self) -> impl Iterator<Item = &Column> {
-        self.tables.columns.iter().flat_map(|page| page.entries.iter().flatten())
+        self.tables.entered()
     }
 
     /// Bytes that a column has, if it is there.
@@ -294,15 +303,6 @@ impl Store {
         })
     }
 
-    /// The region at `offset` of a column has been copied to whoever missed it. That need not be durable at once: what is
-    /// copied twice is no harm.
-    pub fn caught_up(&mut self, key: ColumnKey, offset: u64, now: u64, out: &mut Vec<Effect>) {
-        if let Ok(place) = self.place(key, offset, UNIT as u64) {
-            self.tables.set_region(RegionMap::Missed, *place.regions(self.sizes()).start(), false);
-        }
-        self.advance(now, out);
-    }
-
     /// Has all that is dirty settled and the disk closed; requests that come later are refused. Regions that are unsure stay so.
     pub fn close(&mut self, ticket: Ticket, now: u64, out: &mut Vec<Effect>) {
         match self.refusal() {
@@ -428,7 +428,13 @@ impl Store {
 
     /// A write of the region begins. The cycle after which its bits are durable, if they are not.
     fn soil(&mut self, region: u64, missed: bool, now: u64) -> Option<u64> {
-        let cycle = self.make_dirty(region, missed);
+        let mut cycle = self.make_dirty(region);
+        if missed {
+            cycle = cycle.max(self.make_missed(region));
+        }
+        if !self.is_announced {
+            cycle = cycle.max(Some(self.announced_by));
+        }
         self.regions.touch(region, now);
         if let Some(found) = self.regions.map.get_mut(&region) {
             found.writers += 1;
@@ -436,26 +442,18 @@ impl Store {
         cycle
     }
 
-    /// Has the bits of a region set. The cycle after which they are durable, if they are not.
-    fn make_dirty(&mut self, region: u64, missed: bool) -> Option<u64> {
-        let bit = self.regions.map.get(&region).map(|found| found.bit);
-        let is_missed = !missed || self.tables.region(RegionMap::Missed, region);
-        let bit = match bit {
-            Some(Bit::Set) if is_missed => return None,
-            Some(Bit::Setting(cycle)) if is_missed => return Some(cycle),
-            _ => {
+    /// Has the dirty bit of a region set. The cycle after which it is durable, if it is not.
+    fn make_dirty(&mut self, region: u64) -> Option<u64> {
+        match self.regions.map.get(&region).map(|found| found.bit) {
+            Some(Bit::Set) => None,
+            Some(Bit::Setting(cycle)) => Some(cycle),
+            Some(Bit::Clearing(_)) | None => {
                 let cycle = self.tables.set_region(RegionMap::Dirty, region, true);
-                if missed {
-                    self.tables.set_region(RegionMap::Missed, region, true);
-                }
-                Bit::Setting(cycle)
+                let bit = Bit::Setting(cycle);
+                let new = Region { bit, writers: 0, at: 0, turn: 0, settled: false };
+                self.regions.map.entry(region).or_insert(new).bit = bit;
+                Some(cycle)
             }
-        };
-        let new = Region { bit, writers: 0, at: 0, turn: 0 };
-        self.regions.map.entry(region).or_insert(new).bit = bit;
-        match bit {
-            Bit::Setting(cycle) | Bit::Clearing(cycle) => Some(cycle),
-            Bit::Set => None,
         }
     }
 
@@ -463,7 +461,7 @@ impl Store {
     fn doubt(&mut self, page: u64) {
         let place = Place::of_sum_page(self.sizes(), page);
         for region in place.regions(self.sizes()) {
-            self.make_dirty(region, false);
+            self.make_dirty(region);
             self.regions.unsure.insert(region, 0);
         }
     }
@@ -533,6 +531,7 @@ impl Store {
 
     fn cycle_ended(&mut self, now: u64, out: &mut Vec<Effect>) {
         let cycle = self.tables.end();
+        self.announce(cycle);
         self.regions.cycle_ended(cycle);
         let later = self.waiting.split_off(&(cycle + 1));
         let ended = core::mem::replace(&mut self.waiting, later);
@@ -574,8 +573,10 @@ impl Store {
 
     /// Nothing is open, and all regions that can be clean are.
     fn is_quiet(&self) -> bool {
-        let is_left = |region: &u64| !self.regions.unsure.contains_key(region);
-        self.requests.is_empty()
+        let is_left =
+            |region: &u64| !self.regions.unsure.contains_key(region) && !self.regions.rests(*region);
+        self.is_announced
+            && self.requests.is_empty()
             && self.makings.is_empty()
             && self.settle.is_none()
             && !self.regions.map.keys().any(is_left)
@@ -597,6 +598,9 @@ impl Store {
         tickets.extend(self.makings.drain(..).map(|making| making.ticket));
         if let Life::Closing { ticket, .. } = self.life {
             tickets.insert(ticket);
+        }
+        if !matches!(self.life, Life::Closing { .. }) {
+            self.disown(out);
         }
         self.life = Life::Failed;
         for ticket in tickets {

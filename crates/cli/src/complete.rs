@@ -23,8 +23,11 @@ pub(crate) fn volumes() -> ArgValueCandidates {
         volumes
             .into_iter()
             .map(|volume| {
-                let node = volume.disk_node.unwrap_or_default();
-                CompletionCandidate::new(volume.name).help(Some(format!("volume of node {node}").into()))
+                let help = match volume.mirror {
+                    Some(mirror) => format!("{}, {}", mirror.layout, mirror.health()),
+                    None => format!("volume of node {}", volume.disk_node.unwrap_or_default()),
+                };
+                CompletionCandidate::new(volume.name).help(Some(help.into()))
             })
             .collect()
     })

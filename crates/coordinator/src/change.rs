@@ -1,10 +1,14 @@
 //! What can be asked of the registry, and what it answers.
 
+use std::collections::BTreeSet;
+
+use cards_array::group::Term;
+use cards_layout::format::Uuid;
 use cards_register::StoreId;
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{Epoch, Incarnation, Revision, WallClock};
-use crate::record::{AttachMode, Certificate, Volume, store_id};
+use crate::ids::{Epoch, Incarnation, Revision, WallClock, random};
+use crate::record::{AttachMode, Certificate, Volume, hex, store_id, uuid_digits, uuid_list};
 use crate::seat::Seat;
 
 /// A request to become a member.
@@ -25,6 +29,83 @@ pub struct Join {
     /// that the earlier life held. If that very life is live in the registry, the join ends it.
     #[serde(default)]
     pub succeeds: Option<Incarnation>,
+}
+
+/// A managed disk, as its node tells of it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ToldDisk {
+    /// Its UUID.
+    #[serde(with = "uuid_digits")]
+    pub uuid: Uuid,
+    /// What the node's configuration calls it.
+    pub name: String,
+    /// Bytes that it has for data.
+    pub bytes: u64,
+    /// Bytes of them that are free.
+    pub free: u64,
+    /// What a column takes of the disk is a multiple of it.
+    pub piece_bytes: u64,
+    /// Its failure domain; the name of the node if none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub domain: Option<String>,
+}
+
+/// A volume to be made of columns on managed disks, each a whole copy.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct NewGroup {
+    /// Its name.
+    pub name: String,
+    /// Its UUID, which no other volume has: asked for again with the same one, nothing is done.
+    #[serde(with = "uuid_digits")]
+    pub uuid: Uuid,
+    /// Its size in bytes, a multiple of 4096.
+    pub bytes: u64,
+    /// The unit of caching, in bytes: a power of two from 4 KiB to 1 MiB.
+    pub block_bytes: u64,
+    /// The policy and its settings.
+    pub policy: String,
+    /// The modes nodes may attach it in.
+    pub modes: BTreeSet<AttachMode>,
+    /// Columns, 2 to 8.
+    pub copies: u8,
+    /// The disks of the columns, in their order; none: those with the most free space, one in each failure domain.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "uuid_list")]
+    pub on: Vec<Uuid>,
+}
+
+impl NewGroup {
+    /// A UUID that no volume has.
+    ///
+    /// # Panics
+    /// The system has no random numbers.
+    #[must_use]
+    pub fn new_uuid() -> Uuid {
+        Uuid::random(random().to_le_bytes())
+    }
+}
+
+/// A map in the place of another one.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct NewMap {
+    /// The number of the volume.
+    pub number: u32,
+    /// The generation of the map before it.
+    pub generation: u32,
+    /// The epoch of the map before it.
+    pub epoch: u64,
+    /// The fence that the record of the map before it has.
+    pub fence: u64,
+    /// The map, as bytes.
+    #[serde(with = "hex")]
+    pub map: Vec<u8>,
+}
+
+impl NewMap {
+    /// The term of the map before it.
+    #[must_use]
+    pub const fn before(&self) -> Term {
+        Term { generation: self.generation, epoch: self.epoch }
+    }
 }
 
 /// A change of the registry. Each may be asked again when its answer was lost: the second time it does nothing
@@ -126,6 +207,55 @@ pub enum Change {
     },
     /// Revoke a certificate that is no live member's.
     Revoke(Certificate),
+    /// Tell of a managed disk at a member: new, with other free space, or moved from a member that is not live and has no columns on it.
+    PutManagedDisk {
+        /// The member.
+        seat: Seat,
+        /// The disk.
+        disk: ToldDisk,
+    },
+    /// Drop the record of a managed disk that has no columns. If its member is not live, columns of volumes that are being removed
+    /// count as removed.
+    RemoveManagedDisk {
+        /// The disk.
+        #[serde(with = "uuid_digits")]
+        disk: Uuid,
+    },
+    /// Create a volume over managed disks. Its columns are made by their nodes.
+    CreateGroup(NewGroup),
+    /// Tell that the column of a volume is on its disk, durably.
+    ColumnMade(ToldColumn),
+    /// Remove a volume over managed disks that is not attached. Its columns are removed by their nodes.
+    RemoveGroup {
+        /// Its name.
+        volume: String,
+    },
+    /// Tell that the column of a volume that is being removed is not on its disk any more, durably.
+    ColumnRemoved(ToldColumn),
+    /// Replace the map of a volume: compare-and-set on the term and the fence.
+    PutMap(NewMap),
+    /// Raise the fence of a volume's map by one, if it is this: what was proposed with it is taken no more.
+    FenceMap {
+        /// The number of the volume.
+        number: u32,
+        /// The fence.
+        fence: u64,
+    },
+}
+
+/// A column of a volume, as its node tells of it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ToldColumn {
+    /// The member.
+    pub seat: Seat,
+    /// The UUID of the volume.
+    #[serde(with = "uuid_digits")]
+    pub volume: Uuid,
+    /// The disk.
+    #[serde(with = "uuid_digits")]
+    pub disk: Uuid,
+    /// Bytes that are free on the disk now.
+    pub free: u64,
 }
 
 impl Change {
@@ -139,7 +269,10 @@ impl Change {
             | Self::PutDisk { seat, .. }
             | Self::PutStore { seat, .. }
             | Self::Attach { seat, .. }
-            | Self::Detach { seat, .. } => Some(seat),
+            | Self::Detach { seat, .. }
+            | Self::PutManagedDisk { seat, .. }
+            | Self::ColumnMade(ToldColumn { seat, .. })
+            | Self::ColumnRemoved(ToldColumn { seat, .. }) => Some(seat),
             Self::Expire
             | Self::Forget { .. }
             | Self::RemoveDisk { .. }
@@ -147,7 +280,12 @@ impl Change {
             | Self::RemoveVolume { .. }
             | Self::SetPolicy { .. }
             | Self::Certify { .. }
-            | Self::Revoke(_) => None,
+            | Self::Revoke(_)
+            | Self::RemoveManagedDisk { .. }
+            | Self::CreateGroup(_)
+            | Self::RemoveGroup { .. }
+            | Self::PutMap(_)
+            | Self::FenceMap { .. } => None,
         }
     }
 }

@@ -46,6 +46,7 @@ mod change;
 mod coordinator;
 mod error;
 mod etcd;
+mod group_register;
 mod ids;
 mod kept;
 mod lease;
@@ -65,23 +66,26 @@ pub use admission::{
     TokensError, Unsigned,
 };
 pub use arbiter::{ArbiterStore, StoreError, StoreProblem};
-pub use change::{Applied, Change, Join};
+pub use change::{Applied, Change, Join, NewGroup, NewMap, ToldColumn, ToldDisk};
 pub use coordinator::{Coordinator, Membership};
 pub use error::{Error, FileError};
 pub use etcd::{Etcd, EtcdConfig, EtcdError, Login, TlsFiles};
+pub use group_register::GroupRegister;
 pub use ids::{Epoch, History, Incarnation, Now, Revision, WallClock};
 pub use kept::{Kept, Route};
 pub use lease::{BootTime, Lease};
 pub use led::{LedError, LedOutput, LedRegistry};
 pub use local::{Blank, Local, LocalConfig, Opened, RecoverError, Survivor, earlier_records};
 pub use record::{
-    AttachMode, Attachment, Certificate, Damage, Disk, HEAD, Head, Member, MemberState, Record, SCHEMA,
+    AttachMode, Attachment, Certificate, ColumnState, Damage, Disk, GROUP_NUMBER_MIN, GroupColumn, GroupMap,
+    GroupNumbers, GroupState, GroupVolume, HEAD, Head, ManagedDisk, Member, MemberState, Record, SCHEMA,
     Store, Volume, Write,
 };
-pub use refusal::Refusal;
+pub use refusal::{DiskSpace, Refusal};
 pub use registry::{
-    ADDRESS_BYTES_MAX, ATTACHMENTS_MAX, CERTIFICATES_MAX, DEATHS_MAX, DISKS_MAX, Effects, LeaseChange,
-    MEMBERS_MAX, NAME_BYTES_MAX, POLICY_BYTES_MAX, REMOVALS_MAX, Registry, Terms, VOLUMES_MAX, records_in,
+    ADDRESS_BYTES_MAX, ATTACHMENTS_MAX, CERTIFICATES_MAX, DEATHS_MAX, DISKS_MAX, DOMAIN_BYTES_MAX, Effects,
+    GROUPS_MAX, LeaseChange, MANAGED_DISKS_MAX, MEMBERS_MAX, NAME_BYTES_MAX, POLICY_BYTES_MAX, REMOVALS_MAX,
+    Registry, Terms, VOLUMES_MAX, records_in,
 };
 pub use remote::{AdmitError, Remote, RemoteConfig, RemoteError, Seen, admit};
 pub use seat::Seat;

@@ -1,15 +1,23 @@
 //! What the registry holds, one record per thing, and the same keys and JSON values in both homes.
 
+mod group;
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
+use cards_layout::format::Uuid;
 use cards_register::StoreId;
 use cards_tls::{Fingerprint, Name, Shown};
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{Epoch, History, Incarnation, Revision, WallClock};
 use crate::seat::Seat;
+
+pub use group::{
+    ColumnState, GROUP_NUMBER_MIN, GroupColumn, GroupMap, GroupNumbers, GroupState, GroupVolume, ManagedDisk,
+};
+pub(crate) use group::{hex, uuid_digits, uuid_list};
 
 /// Version of the keys and values. A registry of another version is refused, never converted by guess.
 pub const SCHEMA: u32 = 1;
@@ -273,6 +281,14 @@ pub enum Record {
     Certificate(Certificate),
     /// Where a node can keep a part of the registry.
     Store(Store),
+    /// A managed disk of a node.
+    ManagedDisk(ManagedDisk),
+    /// A volume over managed disks of several nodes.
+    Group(GroupVolume),
+    /// The map of such a volume.
+    Map(GroupMap),
+    /// The number of the next such volume.
+    GroupNumbers(GroupNumbers),
 }
 
 /// A change of the records.
@@ -297,6 +313,12 @@ pub enum Write {
     DeleteStore(String),
     /// Delete all attachments of this node.
     DeleteAttachmentsOf(String),
+    /// Delete this managed disk.
+    DeleteManagedDisk(Uuid),
+    /// Delete the volume over managed disks of this name.
+    DeleteGroup(String),
+    /// Delete the map of the volume of this number.
+    DeleteMap(u32),
     /// Delete one certificate.
     DeleteCertificate {
         /// The name.
@@ -339,6 +361,24 @@ pub(crate) fn store_key(node: &str) -> String {
     format!("store/{node}")
 }
 
+/// Key of a managed disk.
+pub(crate) fn managed_key(uuid: &Uuid) -> String {
+    format!("managed/{}", uuid_digits::text(uuid))
+}
+
+/// Key of a volume over managed disks.
+pub(crate) fn group_key(name: &str) -> String {
+    format!("group/{name}")
+}
+
+/// Key of the map of a volume.
+pub(crate) fn map_key(number: u32) -> String {
+    format!("map/{number}")
+}
+
+/// Key of the number of the next volume over managed disks.
+pub(crate) const GROUP_NUMBERS: &str = "group-numbers";
+
 /// What the keys of all attachments of a node begin with. A name has no slash, so no other node's do.
 pub(crate) fn attachments_prefix(node: &str) -> String {
     format!("attachment/{node}/")
@@ -356,6 +396,10 @@ impl Record {
             Self::Attachment(attachment) => attachment_key(&attachment.node, &attachment.volume),
             Self::Certificate(certificate) => certificate_key(&certificate.name, &certificate.key),
             Self::Store(store) => store_key(&store.node),
+            Self::ManagedDisk(disk) => managed_key(&disk.uuid),
+            Self::Group(group) => group_key(&group.name),
+            Self::Map(map) => map_key(map.number),
+            Self::GroupNumbers(_) => GROUP_NUMBERS.to_owned(),
         }
     }
 
@@ -370,6 +414,10 @@ impl Record {
             Self::Attachment(attachment) => serde_json::to_string(attachment),
             Self::Certificate(certificate) => serde_json::to_string(certificate),
             Self::Store(store) => serde_json::to_string(store),
+            Self::ManagedDisk(disk) => serde_json::to_string(disk),
+            Self::Group(group) => serde_json::to_string(group),
+            Self::Map(map) => serde_json::to_string(map),
+            Self::GroupNumbers(numbers) => serde_json::to_string(numbers),
         }
         .expect("records have only strings, numbers and sets of strings")
     }
@@ -388,7 +436,14 @@ impl Record {
             Some("attachment") => serde_json::from_slice(value).map(Self::Attachment),
             Some("certificate") => serde_json::from_slice(value).map(Self::Certificate),
             Some("store") => serde_json::from_slice(value).map(Self::Store),
-            _ => return Err(damage("is no key of a registry".into())),
+            Some("managed") => serde_json::from_slice(value).map(Self::ManagedDisk),
+            Some("group") => serde_json::from_slice(value).map(Self::Group),
+            Some("map") => serde_json::from_slice(value).map(Self::Map),
+            Some(GROUP_NUMBERS) => serde_json::from_slice(value).map(Self::GroupNumbers),
+            _ => {
+                let problem = "is no key of a registry that this release knows; use the release that wrote it, or a later one";
+                return Err(damage(problem.into()));
+            }
         };
         let record = parsed.map_err(|e| damage(format!("has a value that does not parse: {e}")))?;
         if record.key() != key {

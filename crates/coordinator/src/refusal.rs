@@ -6,7 +6,54 @@ mod tests;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{Epoch, Incarnation, WallClock};
-use crate::record::AttachMode;
+use crate::record::{AttachMode, GroupState, ManagedDisk};
+
+/// A managed disk that could have a column, and what is free there.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DiskSpace {
+    /// The failure domain.
+    pub domain: String,
+    /// The node.
+    pub node: String,
+    /// What the node calls the disk.
+    pub disk: String,
+    /// Bytes that a column can have there.
+    pub room: u64,
+}
+
+impl DiskSpace {
+    pub(crate) fn new(disk: &ManagedDisk, room: u64) -> Self {
+        let ManagedDisk { domain, node, name, .. } = disk.clone();
+        Self { domain, node, disk: name, room }
+    }
+}
+
+/// So many domains.
+fn so_many(fitting: usize) -> String {
+    match fitting {
+        0 => "none has".to_owned(),
+        1 => "only 1 has".to_owned(),
+        count => format!("only {count} have"),
+    }
+}
+
+/// Nodes that have something to do.
+fn have(nodes: &[String]) -> String {
+    let have = if nodes.len() == 1 { "has" } else { "have" };
+    format!("{} {have}", nodes.join(", "))
+}
+
+/// What each failure domain has.
+fn spaces(domains: &[DiskSpace]) -> String {
+    if domains.is_empty() {
+        return "no joined node has a managed disk".to_owned();
+    }
+    let one = |DiskSpace { domain, node, disk, room }: &DiskSpace| {
+        let domain = if domain == node { String::new() } else { format!("domain {domain}, ") };
+        format!("{domain}disk {node}:{disk} has room for {room}")
+    };
+    domains.iter().map(one).collect::<Vec<_>>().join("; ")
+}
 
 /// A change that was refused. Nothing has changed.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, thiserror::Error)]
@@ -307,6 +354,239 @@ pub enum Refusal {
         kind: String,
         /// The limit.
         max: usize,
+    },
+    /// One managed disk at two nodes.
+    #[error(
+        "managed disk {disk} has UUID {uuid}, which a disk of the live member `{node}` has as well: one is a copy of the other; take the copy \
+         out of its node, or format it again with `cards disk format`"
+    )]
+    DiskCloned {
+        /// The disk that is told of second, as `NODE:DISK`.
+        disk: String,
+        /// Its UUID.
+        uuid: String,
+        /// The member that has it.
+        node: String,
+    },
+    /// A managed disk with columns at another node.
+    #[error(
+        "managed disk {disk} was at node `{node}`, and has a column of volume `{volume}` for that node; put it back there"
+    )]
+    DiskMoved {
+        /// The disk where it is now, as `NODE:DISK`.
+        disk: String,
+        /// The node of its columns.
+        node: String,
+        /// A volume that has a column on it.
+        volume: String,
+    },
+    /// A managed disk under the name of one that has columns.
+    #[error(
+        "managed disk {disk} is another one than before, which ({uuid}) has a column of volume `{volume}`; bring that one back, or give the \
+         new one another name"
+    )]
+    DiskReplaced {
+        /// What the node calls both, as `NODE:DISK`.
+        disk: String,
+        /// The UUID of the one before.
+        uuid: String,
+        /// A volume that has a column on it.
+        volume: String,
+    },
+    /// No such managed disk.
+    #[error("no node has told of a managed disk {disk}; start the node that has it")]
+    UnknownManagedDisk {
+        /// Its UUID.
+        disk: String,
+    },
+    /// A managed disk whose node is not there.
+    #[error(
+        "managed disk `{disk}` is at node `{node}`, which is not joined; start that node, or choose another disk"
+    )]
+    DiskAway {
+        /// What its node calls it.
+        disk: String,
+        /// The node.
+        node: String,
+    },
+    /// A managed disk under a volume is not removed.
+    #[error(
+        "managed disk `{disk}` of node `{node}` has a column of volume `{volume}`; run `cards volume remove {volume}` first"
+    )]
+    HasColumn {
+        /// What its node calls it.
+        disk: String,
+        /// The node.
+        node: String,
+        /// One of its volumes.
+        volume: String,
+    },
+    /// The name is that of a volume on one disk.
+    #[error("volume `{volume}` exists, on a disk of node `{node}`; choose another name")]
+    VolumeNameTaken {
+        /// The name.
+        volume: String,
+        /// The node.
+        node: String,
+    },
+    /// The name is that of a volume over managed disks.
+    #[error(
+        "volume `{volume}` exists, on managed disks of several nodes (`cards volume show {volume}`); choose another name"
+    )]
+    VolumeExists {
+        /// The name.
+        volume: String,
+    },
+    /// A name that managed disks cannot have in their tables.
+    #[error(
+        "volume `{volume}` cannot be on managed disks: name it with letters, digits, dots, dashes and underscores only"
+    )]
+    BadDiskName {
+        /// The name.
+        volume: String,
+    },
+    /// Another volume has the UUID.
+    #[error("volume `{volume}` cannot have UUID {uuid}, which is nil or another volume's; draw another one")]
+    UuidTaken {
+        /// The volume.
+        volume: String,
+        /// The UUID.
+        uuid: String,
+    },
+    /// A size that no volume can have.
+    #[error(
+        "volume `{volume}` cannot have {bytes} bytes; use a multiple of 4096, at most {bytes_max} with blocks of this size"
+    )]
+    BadSize {
+        /// The volume.
+        volume: String,
+        /// The size.
+        bytes: u64,
+        /// The most, in bytes.
+        bytes_max: u64,
+    },
+    /// A number of copies that no volume can have.
+    #[error("volume `{volume}` cannot have {copies} copies; use 2 to {copies_max}")]
+    BadCopies {
+        /// The volume.
+        volume: String,
+        /// The copies.
+        copies: u8,
+        /// The most.
+        copies_max: usize,
+    },
+    /// Another number of disks than of copies.
+    #[error(
+        "volume `{volume}` has {copies} copies, and {disks} disks are named for them; name one disk for each"
+    )]
+    OtherCopies {
+        /// The volume.
+        volume: String,
+        /// The copies.
+        copies: u8,
+        /// The disks.
+        disks: usize,
+    },
+    /// Two columns would be lost together.
+    #[error(
+        "volume `{volume}` cannot have columns on both {disks}: they are in one failure domain (`{domain}`), and would be lost together; \
+         name disks of different nodes"
+    )]
+    SameDomain {
+        /// The volume.
+        volume: String,
+        /// Both, as `NODE:DISK and NODE:DISK`.
+        disks: String,
+        /// The domain.
+        domain: String,
+    },
+    /// No room.
+    #[error(
+        "volume `{volume}` needs {bytes} bytes in each of {copies} failure domains, and {} that: {}; make it smaller or with fewer copies, \
+         remove a volume, or add a managed disk (`cards disk format`)",
+        so_many(*fitting),
+        spaces(domains)
+    )]
+    NoPlace {
+        /// The volume.
+        volume: String,
+        /// Its copies.
+        copies: u8,
+        /// The size of each, in bytes.
+        bytes: u64,
+        /// Domains with so much room.
+        fitting: usize,
+        /// The best disk of each domain.
+        domains: Vec<DiskSpace>,
+    },
+    /// No such column.
+    #[error("volume {volume} has no column on disk {disk} of node `{node}`")]
+    UnknownColumn {
+        /// The UUID of the volume.
+        volume: String,
+        /// The node.
+        node: String,
+        /// The UUID of the disk.
+        disk: String,
+    },
+    /// The volume is going.
+    #[error(
+        "volume `{volume}` is being removed, and {} still to remove its column: start what is down of them, or run `cards forget NODE \
+         --with-disks` for what does not come back",
+        have(nodes)
+    )]
+    BeingRemoved {
+        /// The volume.
+        volume: String,
+        /// Nodes with a column.
+        nodes: Vec<String>,
+    },
+    /// The volume stays.
+    #[error("node `{node}` has removed its column of volume `{volume}`, which is not being removed")]
+    NotBeingRemoved {
+        /// The volume.
+        volume: String,
+        /// The node.
+        node: String,
+    },
+    /// The volume is not made yet, or is going.
+    #[error(
+        "volume `{volume}` cannot be attached while it is {state}; `cards volume show {volume}` names the nodes that it waits for"
+    )]
+    NotReady {
+        /// The volume.
+        volume: String,
+        /// What it is.
+        state: GroupState,
+    },
+    /// No such map.
+    #[error("volume {number} has no map: it was removed, or is not made yet")]
+    UnknownMap {
+        /// The number of the volume.
+        number: u32,
+    },
+    /// Another map is there than the one that was to be replaced.
+    #[error(
+        "the map of volume `{volume}` is of epoch {epoch} (generation {generation}, fence {fence}), not the one before what was proposed; \
+         read it first"
+    )]
+    MapNotTaken {
+        /// The volume.
+        volume: String,
+        /// The generation of the map that is there.
+        generation: u32,
+        /// Its epoch.
+        epoch: u64,
+        /// Its fence.
+        fence: u64,
+    },
+    /// What was proposed is no map of the volume.
+    #[error("what was proposed is no map of volume `{volume}`: {problem}")]
+    BadMap {
+        /// The volume.
+        volume: String,
+        /// Why.
+        problem: String,
     },
     /// Terms that no cluster can have.
     #[error("{term} is {value_ms} ms; use {min_ms} to {max_ms} ms")]

@@ -15,18 +15,22 @@ mod certificates;
 mod content;
 mod disks;
 mod draft;
+mod groups;
 mod members;
+mod placement;
 mod verify;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use cards_layout::format::Uuid;
 use cards_tls::Fingerprint;
 
 use crate::change::{Applied, Change};
 use crate::ids::{Epoch, History, Now, Revision};
 use crate::record::{
-    Attachment, Certificate, Damage, Disk, HEAD, Head, Member, Record, SCHEMA, Store, Volume, Write,
+    Attachment, Certificate, Damage, Disk, GroupMap, GroupNumbers, GroupVolume, HEAD, Head, ManagedDisk,
+    Member, Record, SCHEMA, Store, Volume, Write,
 };
 use crate::refusal::Refusal;
 use crate::view::View;
@@ -45,17 +49,25 @@ pub const VOLUMES_MAX: usize = 1 << 12;
 pub const ATTACHMENTS_MAX: usize = 1 << 16;
 /// Certificates a registry can hold, those included that were revoked and have not ended.
 pub const CERTIFICATES_MAX: usize = 1 << 13;
+/// Managed disks a registry can hold.
+pub const MANAGED_DISKS_MAX: usize = 1 << 12;
+/// Volumes over managed disks a registry can hold.
+pub const GROUPS_MAX: usize = 1 << 10;
 /// Members that one [`Change::Expire`] declares dead at most; the next one goes on. Bounds the size of a
 /// transaction in etcd (128 operations by default).
 pub const DEATHS_MAX: usize = 32;
 /// Records that one [`Change::RemoveDisk`] or [`Change::Attach`] drops at most; the next one goes on. For the same reason.
 pub const REMOVALS_MAX: usize = 64;
+/// So many volumes over managed disks none of the nodes that kept the registry was behind.
+const NUMBERS_UNHEARD_OF: u32 = 1 << 16;
 /// So many epochs and revisions no node can be behind: a thousand changes a second for a quarter of an hour.
 const UNHEARD_OF: u64 = 1 << 20;
 /// Longest name or physical ID, in bytes.
 pub const NAME_BYTES_MAX: usize = 64;
 /// Longest address, in bytes.
 pub const ADDRESS_BYTES_MAX: usize = 255;
+/// Longest failure domain, in bytes.
+pub const DOMAIN_BYTES_MAX: usize = 255;
 /// Longest policy, in bytes.
 pub const POLICY_BYTES_MAX: usize = 1024;
 
@@ -126,6 +138,13 @@ pub struct Registry {
     stores: BTreeMap<String, Store>,
     /// By name, then key.
     certificates: BTreeMap<(String, Fingerprint), Certificate>,
+    managed: BTreeMap<Uuid, ManagedDisk>,
+    /// By name.
+    groups: BTreeMap<String, GroupVolume>,
+    /// By number.
+    maps: BTreeMap<u32, GroupMap>,
+    /// Not kept while it is that of a new registry.
+    numbers: GroupNumbers,
     /// When the lease of each live member ends, by the home's clock ([`Now::mono`]).
     leases: BTreeMap<String, Duration>,
 }
@@ -143,6 +162,8 @@ impl Registry {
         let (mut members, mut disks, mut volumes, mut attachments) =
             (BTreeMap::new(), BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let (mut certificates, mut stores) = (BTreeMap::new(), BTreeMap::new());
+        let (mut managed, mut groups, mut maps) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let mut numbers = GroupNumbers::default();
         for record in records {
             match record {
                 Record::Head(found) => head = Some(found),
@@ -156,6 +177,10 @@ impl Registry {
                     drop(certificates.insert((known.name.clone(), known.key), known))
                 }
                 Record::Store(store) => drop(stores.insert(store.node.clone(), store)),
+                Record::ManagedDisk(disk) => drop(managed.insert(disk.uuid, disk)),
+                Record::Group(group) => drop(groups.insert(group.name.clone(), group)),
+                Record::Map(map) => drop(maps.insert(map.number, map)),
+                Record::GroupNumbers(found) => numbers = found,
             }
         }
         let head = head.ok_or_else(|| Damage { key: HEAD.to_owned(), problem: "is missing".to_owned() })?;
@@ -164,7 +189,20 @@ impl Registry {
             .filter(|member| member.state.is_live())
             .map(|member| (member.name.clone(), lease_end(member, &head)))
             .collect();
-        let registry = Self { head, members, disks, volumes, attachments, stores, certificates, leases };
+        let registry = Self {
+            head,
+            members,
+            disks,
+            volumes,
+            attachments,
+            stores,
+            certificates,
+            managed,
+            groups,
+            maps,
+            numbers,
+            leases,
+        };
         registry.verify()?;
         Ok(registry)
     }
@@ -181,6 +219,7 @@ impl Registry {
         epoch.0 = epoch.0.saturating_add(UNHEARD_OF);
         revision.0 = revision.0.saturating_add(UNHEARD_OF);
         succeeds.extend(earlier.replace(history));
+        self.numbers.next = self.numbers.next.saturating_add(NUMBERS_UNHEARD_OF);
     }
 
     /// What follows from `change`, or why it is refused. Changes nothing.
@@ -211,6 +250,14 @@ impl Registry {
             Change::Detach { seat, volume } => attachments::detach(&mut draft, seat, volume),
             Change::Certify { certificate, alone } => certificates::certify(&mut draft, certificate, *alone),
             Change::Revoke(certificate) => certificates::revoke(&mut draft, certificate),
+            Change::PutManagedDisk { seat, disk } => groups::put_disk(&mut draft, seat, disk),
+            Change::RemoveManagedDisk { disk } => groups::remove_disk(&mut draft, *disk),
+            Change::CreateGroup(new) => groups::create(&mut draft, new),
+            Change::ColumnMade(told) => groups::column_made(&mut draft, told),
+            Change::RemoveGroup { volume } => groups::remove(&mut draft, volume),
+            Change::ColumnRemoved(told) => groups::column_removed(&mut draft, told),
+            Change::PutMap(new) => groups::put_map(&mut draft, new),
+            Change::FenceMap { number, fence } => groups::fence_map(&mut draft, *number, *fence),
         }?;
         Ok(draft.finish())
     }
@@ -261,6 +308,13 @@ impl Registry {
             Write::Put(Record::Certificate(known)) => {
                 self.certificates.insert((known.name.clone(), known.key), known);
             }
+            Write::Put(Record::ManagedDisk(disk)) => drop(self.managed.insert(disk.uuid, disk)),
+            Write::Put(Record::Group(group)) => drop(self.groups.insert(group.name.clone(), group)),
+            Write::Put(Record::Map(map)) => drop(self.maps.insert(map.number, map)),
+            Write::Put(Record::GroupNumbers(numbers)) => self.numbers = numbers,
+            Write::DeleteManagedDisk(uuid) => drop(self.managed.remove(&uuid)),
+            Write::DeleteGroup(name) => drop(self.groups.remove(&name)),
+            Write::DeleteMap(number) => drop(self.maps.remove(&number)),
             Write::DeleteCertificate { name, key } => drop(self.certificates.remove(&(name, key))),
         }
     }
@@ -274,6 +328,10 @@ impl Registry {
             .chain(self.attachments.values().cloned().map(Record::Attachment))
             .chain(self.certificates.values().cloned().map(Record::Certificate))
             .chain(self.stores.values().cloned().map(Record::Store))
+            .chain(self.managed.values().cloned().map(Record::ManagedDisk))
+            .chain(self.groups.values().cloned().map(Record::Group))
+            .chain(self.maps.values().cloned().map(Record::Map))
+            .chain((self.numbers != GroupNumbers::default()).then_some(Record::GroupNumbers(self.numbers)))
     }
 
     /// The versions and terms.
@@ -302,6 +360,9 @@ impl Registry {
             attachments: self.attachments.values().cloned().collect(),
             certificates: self.certificates.values().cloned().collect(),
             stores: self.stores.clone(),
+            managed: self.managed.values().cloned().collect(),
+            groups: self.groups.clone(),
+            maps: self.maps.clone(),
         }
     }
 }

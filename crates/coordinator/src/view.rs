@@ -7,7 +7,9 @@ use cards_tls::Fingerprint;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{Epoch, Revision};
-use crate::record::{Attachment, Certificate, Disk, Member, MemberState, Store, Volume};
+use crate::record::{
+    Attachment, Certificate, Disk, GroupMap, GroupVolume, ManagedDisk, Member, MemberState, Store, Volume,
+};
 
 /// Everything the registry holds, at one revision.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -35,9 +37,24 @@ pub struct View {
     /// The stores by which members can keep parts of the registry, by node.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub stores: BTreeMap<String, Store>,
+    /// The managed disks of members, in the order of their UUIDs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub managed: Vec<ManagedDisk>,
+    /// The volumes over managed disks, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub groups: BTreeMap<String, GroupVolume>,
+    /// The maps of those volumes that are ready or being removed, by the number of the volume.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub maps: BTreeMap<u32, GroupMap>,
 }
 
 impl View {
+    /// The volume over managed disks of a number.
+    #[must_use]
+    pub fn group(&self, number: u32) -> Option<&GroupVolume> {
+        self.groups.values().find(|group| group.number == number)
+    }
+
     /// The members that take part: all live ones that are not leaving, in the order of their names.
     pub fn joined(&self) -> impl Iterator<Item = &Member> {
         self.members.values().filter(|member| member.state == MemberState::Joined)

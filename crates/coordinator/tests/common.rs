@@ -5,9 +5,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use cards_coordinator::{
-    AttachMode, Epoch, Error, Incarnation, Join, Local, LocalConfig, Now, Opened, Record, Registry,
-    RemoteConfig, Seat, Terms, Visit, Volume, WallClock,
+    AttachMode, Epoch, Error, Incarnation, Join, Local, LocalConfig, NewGroup, Now, Opened, Record, Registry,
+    RemoteConfig, Seat, Terms, ToldDisk, Visit, Volume, WallClock,
 };
+use cards_layout::format::Uuid;
 use cards_tls::{HandshakeError, Identity, Proven, Purpose, Wire};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
@@ -41,6 +42,31 @@ pub(crate) fn volume(name: &str, disk: &str) -> Volume {
         block_bytes: 65536,
         policy: "hscc".into(),
         modes: BTreeSet::from([AttachMode::Rw, AttachMode::Ro, AttachMode::Exclusive]),
+    }
+}
+
+/// The UUID of a disk or volume.
+pub(crate) const fn uuid(number: u8) -> Uuid {
+    Uuid([number; 16])
+}
+
+/// A managed disk `d` with pieces of 1 MiB, in the domain of its node.
+pub(crate) fn told_disk(number: u8, free: u64) -> ToldDisk {
+    let (bytes, piece_bytes) = (1 << 30, 1 << 20);
+    ToldDisk { uuid: uuid(number), name: "d".into(), bytes, free, piece_bytes, domain: None }
+}
+
+/// A volume of 4 MiB with two copies.
+pub(crate) fn new_group(name: &str, number: u8) -> NewGroup {
+    NewGroup {
+        name: name.into(),
+        uuid: uuid(number),
+        bytes: 4 << 20,
+        block_bytes: 65536,
+        policy: "hscc".into(),
+        modes: BTreeSet::from([AttachMode::Rw, AttachMode::Ro, AttachMode::Exclusive]),
+        copies: 2,
+        on: Vec::new(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The registry in a real etcd on loopback. Without the `etcd` binary (Debian: `etcd-server`) each test says so and
 //! passes.
 
-mod cluster;
+pub(crate) mod cluster;
 
 use std::time::Duration;
 

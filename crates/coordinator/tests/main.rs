@@ -6,6 +6,8 @@ mod battery;
 mod certificates;
 mod common;
 mod etcd;
+mod group_register;
+mod groups;
 mod import;
 mod kill;
 mod led;

@@ -2,14 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use cards_array::group::{Map, Member};
 use cards_coordinator::{
-    AttachMode, Certificate, Change, Incarnation, Join, Member, MemberState, Record, Registry, Seat, View,
-    WallClock,
+    AttachMode, Certificate, Change, GROUP_NUMBER_MIN, GroupState, Incarnation, Join, Member as Node,
+    MemberState, NewMap, Record, Registry, Seat, ToldColumn, View, WallClock,
 };
+use cards_core::NodeId;
 use cards_tls::Fingerprint;
 use proptest::prelude::*;
 
-use crate::common::{NOON, at, join, registry, seat, volume};
+use crate::common::{NOON, at, join, new_group, registry, seat, told_disk, uuid, volume};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -67,6 +69,65 @@ fn change() -> impl Strategy<Value = Change> {
         1 => volume_name().prop_map(|volume| Change::SetPolicy { volume, policy: "none".into() }),
         4 => (a_seat(), volume_name(), mode(), any::<bool>()).prop_map(|(seat, volume, mode, takes_over)| Change::Attach { seat, volume, mode, takes_over }),
         1 => (a_seat(), volume_name()).prop_map(|(seat, volume)| Change::Detach { seat, volume }),
+        12 => group_change(),
+    ]
+}
+
+/// Of volumes over managed disks: v0 is the name of plain ones too.
+fn group_change() -> impl Strategy<Value = Change> {
+    let name = || prop::sample::select(vec!["v0", "m0", "m1"]).prop_map(str::to_owned);
+    let volume = || 11..14_u8;
+    let told = || {
+        (a_seat(), volume(), 1..4_u8).prop_map(|(seat, volume, disk)| ToldColumn {
+            seat,
+            volume: uuid(volume),
+            disk: uuid(disk),
+            free: 8 << 20,
+        })
+    };
+    let number = || GROUP_NUMBER_MIN..GROUP_NUMBER_MIN + 3;
+    prop_oneof![
+        3 => (a_seat(), 1..4_u8, 6..9_u64).prop_map(|(seat, disk, free)| Change::PutManagedDisk { seat, disk: told_disk(disk, free << 20) }),
+        1 => (1..4_u8).prop_map(|disk| Change::RemoveManagedDisk { disk: uuid(disk) }),
+        3 => (name(), volume()).prop_map(|(name, volume)| Change::CreateGroup(new_group(&name, volume))),
+        4 => told().prop_map(Change::ColumnMade),
+        1 => name().prop_map(|volume| Change::RemoveGroup { volume }),
+        2 => told().prop_map(Change::ColumnRemoved),
+        1 => (number(), 0..3_u64).prop_map(|(number, fence)| Change::FenceMap { number, fence }),
+        2 => (number(), volume(), 1..4_u64, 0..3_u64, 0..4_u16).prop_map(|(number, volume, epoch, fence, by)| {
+            Change::PutMap(next_map(number, volume, epoch, fence, by))
+        }),
+    ]
+}
+
+/// A map that may be the next of a volume on the disks of two of the first nodes: that another node takes it over.
+fn next_map(number: u32, volume: u8, epoch: u64, fence: u64, by: u16) -> NewMap {
+    let process = |node: u16| Member { node: NodeId(node), incarnation: 1 };
+    let disks = [(uuid(1), NodeId(by)), (uuid(2), NodeId(by + 1))];
+    let first = Map::first(uuid(volume), 0, process(by), &disks).expect("two disks at two nodes");
+    let map = (0..epoch).fold(first, |map, _| map.taken_over(process(by)).expect("its column is in sync"));
+    NewMap { number, generation: 1, epoch, fence, map: map.encode() }
+}
+
+/// Two nodes with managed disks, and a volume over them.
+fn mirrored() -> Vec<Change> {
+    let told = |node: &str, disk| ToldColumn {
+        seat: seat(node, 1),
+        volume: uuid(11),
+        disk: uuid(disk),
+        free: 8 << 20,
+    };
+    let put =
+        |node: &str, disk| Change::PutManagedDisk { seat: seat(node, 1), disk: told_disk(disk, 8 << 20) };
+    vec![
+        Change::Join(join("a", 1, NOON)),
+        Change::Join(join("b", 1, NOON)),
+        put("a", 1),
+        put("b", 2),
+        Change::CreateGroup(new_group("m0", 11)),
+        Change::ColumnMade(told("a", 1)),
+        Change::ColumnMade(told("b", 2)),
+        Change::Attach { seat: seat("a", 1), volume: "m0".into(), mode: AttachMode::Rw, takes_over: false },
     ]
 }
 
@@ -86,9 +147,13 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => (0..2000_u64).prop_map(Step::Wait),
         1 => Just(Step::Restart),
     ];
-    (any::<bool>(), prop::collection::vec(step, 1..120)).prop_map(|(begun, steps)| {
-        let first = attached().into_iter().filter(|_| begun).map(Step::Change);
-        first.chain(steps).collect()
+    (0..3_u8, prop::collection::vec(step, 1..120)).prop_map(|(begun, steps)| {
+        let first = match begun {
+            0 => Vec::new(),
+            1 => attached().to_vec(),
+            _ => mirrored(),
+        };
+        first.into_iter().map(Step::Change).chain(steps).collect()
     })
 }
 
@@ -103,14 +168,34 @@ fn restarted(registry: &Registry, now_ms: u64) -> Registry {
 
 /// How many times members changed their state between two views.
 fn transitions(before: &View, after: &View) -> u64 {
-    let state =
-        |view: &View, name: &String| view.members.get(name).map(|m: &Member| (m.state, m.incarnation));
+    let state = |view: &View, name: &String| view.members.get(name).map(|m: &Node| (m.state, m.incarnation));
     let names: BTreeSet<&String> = before.members.keys().chain(after.members.keys()).collect();
     let changed = names.into_iter().filter(|name| {
         let (was, is) = (state(before, name), state(after, name));
         was != is && is.is_some()
     });
     changed.count() as u64
+}
+
+/// Terms and fences of maps, and numbers of volumes, only grow.
+fn observe_groups(before: &View, after: &View, given: &mut BTreeSet<u32>) {
+    for (number, map) in &after.maps {
+        if let Some(was) = before.maps.get(number) {
+            assert!(was.fence <= map.fence && was.term() <= map.term());
+            let steps = (map.epoch - was.epoch) + (map.fence - was.fence);
+            assert!(steps <= 1, "one change of a map at a time");
+            assert!(was.map == map.map || was.fence == map.fence, "only what knows the fence is taken");
+        }
+    }
+    for group in after.groups.values() {
+        let is_new = before.group(group.number).is_none();
+        assert!(!is_new || given.insert(group.number), "number {} is given twice", group.number);
+        let nodes: BTreeSet<&String> = group.columns.iter().map(|column| &column.node).collect();
+        assert_eq!(nodes.len(), group.columns.len(), "one column at a node");
+    }
+    for gone in before.groups.values().filter(|group| after.group(group.number).is_none()) {
+        assert_eq!(gone.state, GroupState::Removing, "a volume goes in two steps");
+    }
 }
 
 /// Lives that are over: no change may ever make one live again, except through forgetting the member.
@@ -172,6 +257,7 @@ proptest! {
     fn any_sequence_of_changes_keeps_the_promises(steps in steps()) {
         let mut registry = registry();
         let mut graves = Graves::new();
+        let mut given = BTreeSet::new();
         let mut now = 0;
         for step in steps {
             let before = registry.view();
@@ -216,11 +302,12 @@ proptest! {
             }
             prop_assert!(registry.verify().is_ok());
             observe(&before, &registry.view(), succeeded.as_ref(), &mut graves);
+            observe_groups(&before, &registry.view(), &mut given);
         }
     }
 
     #[test]
-    fn a_value_of_any_bytes_is_read_or_refused(key in "(head|member|disk|volume|attachment|x)?/?[a-z/]{0,6}", value in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn a_value_of_any_bytes_is_read_or_refused(key in "(head|member|disk|volume|attachment|managed|group|map|group-numbers|x)?/?[a-z/]{0,6}", value in prop::collection::vec(any::<u8>(), 0..200)) {
         drop(Record::parse(&key, &value));
     }
 
@@ -229,7 +316,7 @@ proptest! {
         at in any::<prop::sample::Index>(), byte in any::<u8>(), which in any::<prop::sample::Index>(),
     ) {
         let mut registry = registry();
-        for change in attached() {
+        for change in mirrored().into_iter().chain(attached().into_iter().skip(1)) {
             registry.apply(crate::common::at(0), &change).unwrap();
         }
         let mut records: Vec<(String, Vec<u8>)> =

@@ -67,12 +67,17 @@ mod sync;
 mod throttle;
 mod turns;
 
+pub use cards_array::store::ColumnKey;
+pub use cards_layout::format::Uuid;
 pub use delivery::Delivery;
 pub use disk::Disk;
 pub use engine::{Engine, EngineKind};
 pub use error::{Altered, DiskError, JobError};
 pub use job::{Completion, EXTENTS_MAX, Extent, ExtentKind, Job, Op, Outcome, RawBuf};
-pub use managed::{DamagedPlace, Managed, ManagedError, ManagedOptions, ManagedVolume, Scrub};
+pub use managed::{
+    Column, DamagedPlace, Examined, Managed, ManagedColumn, ManagedError, ManagedOptions, ManagedVolume,
+    Scrub,
+};
 pub use object::{ObjectError, ObjectFailure};
 pub use options::{Backend, DiskOptions, ObjectSource, Source};
 pub use room::{Room, free};

@@ -6,6 +6,7 @@
 //!
 //! | file | noun |
 //! |---|---|
+//! | `column` | columns of placement groups, as their groups use them |
 //! | `open` | what is read of a disk before it is used, and what is refused |
 //! | `driver` | the thread: what the store asks for, and what it hears |
 //! | `request` | jobs of volumes as whole units of one piece, with their checksums |
@@ -15,6 +16,7 @@
 //! | `buffer` | memory of the thread's own |
 
 mod buffer;
+mod column;
 mod driver;
 mod error;
 mod open;
@@ -26,21 +28,23 @@ mod scrub;
 use std::fmt;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
-use cards_array::store::{Answer, ColumnKey};
+use cards_array::store::ColumnKey;
+use cards_layout::domain::Domain;
 use cards_layout::domain::Name;
-use cards_layout::format::{Column, Superblock, UNIT, Uuid};
+use cards_layout::format::{self, Slot, Superblock, SuperblockError, UNIT, Uuid};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
+pub use self::column::{Column, ManagedColumn};
 use self::driver::{Command, Driver};
 pub use self::error::ManagedError;
 pub use self::scrub::{DamagedPlace, Scrub};
 use crate::delivery::Delivery;
 use crate::disk::Disk;
-use crate::engine::EngineKind;
+use crate::engine::{Engine, EngineKind};
 use crate::error::DiskError;
 use crate::job::Work;
 use crate::mailbox::Reply;
@@ -90,13 +94,36 @@ pub struct Managed {
     kind: EngineKind,
     commands: UnboundedSender<Command>,
     thread: Mutex<Option<JoinHandle<()>>>,
-    volumes: Mutex<Vec<ManagedVolume>>,
     counts: Arc<Counts>,
 }
 
-/// What the thread of a managed disk counts.
+/// How its file or device is opened.
+fn inner(options: &ManagedOptions) -> DiskOptions {
+    DiskOptions { read_only: false, depth: DEPTH, delivery: Delivery::Event, ..options.disk.clone() }
+}
+
+/// What is on a managed disk, by its table.
+#[derive(Debug, Default)]
+pub(crate) struct Lists {
+    volumes: Vec<ManagedVolume>,
+    columns: Vec<ManagedColumn>,
+}
+
+impl Lists {
+    /// Volumes, and columns of others: the column, the volume's name, its bytes.
+    fn all(&self) -> impl Iterator<Item = (ColumnKey, &Name, u64)> {
+        let volumes = self.volumes.iter().map(|volume| (key_of(volume), &volume.name, volume.bytes));
+        volumes.chain(self.columns.iter().map(|column| (column.key(), &column.name, column.bytes)))
+    }
+}
+
+/// What the thread of a managed disk counts, and tells.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
+    /// As of the last that was made or removed.
+    lists: Mutex<Lists>,
+    /// Pieces that belong to nothing.
+    free: AtomicU64,
     /// Bytes copied because a request was not of whole units.
     copied: AtomicU64,
     /// Units that did not fit their checksums when they were read.
@@ -105,16 +132,46 @@ pub(crate) struct Counts {
     unsure: AtomicU64,
 }
 
+/// What is on a managed disk that nobody uses.
+#[derive(Debug)]
+pub struct Examined {
+    /// Bytes of the file or device.
+    pub size: u64,
+    /// Its volumes, in the order of its table.
+    pub volumes: Vec<ManagedVolume>,
+    /// The superblock that is damaged, and how; the other one serves.
+    pub damaged: Option<(Slot, SuperblockError)>,
+}
+
 impl Managed {
+    /// Reads a disk as [`Self::open`] does, and closes it again: nothing is written.
+    ///
+    /// # Errors
+    /// [`Self::open`] would fail.
+    pub fn examine(options: &ManagedOptions) -> Result<Examined, DiskError> {
+        let disk = Disk::open(&inner(options))?;
+        let failed = |source| DiskError::Managed { path: disk.name().into(), source: Box::new(source) };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|source| failed(ManagedError::Thread(source)))?;
+        // An engine belongs to the event loop in which it is made.
+        let opened = tokio::task::LocalSet::new().block_on(&runtime, async {
+            let engine = Engine::new(&disk);
+            let opened = open::open(&engine, disk.size(), options).await;
+            opened.and_then(|(store, _, found)| Ok((open::lists(&store)?, found.damaged)))
+        });
+        let (lists, damaged) = opened.map_err(failed)?;
+        Ok(Examined { size: disk.size(), volumes: lists.volumes, damaged })
+    }
+
     /// Opens a disk. Blocks until its tables are read. Regions that were being written when it was not closed are looked at
     /// afterwards, beside the requests of clients.
     ///
     /// # Errors
     /// It cannot be opened, is no managed disk, is damaged, or is none of this cluster.
     pub fn open(options: &ManagedOptions) -> Result<Arc<Self>, DiskError> {
-        let inner =
-            DiskOptions { read_only: false, depth: DEPTH, delivery: Delivery::Event, ..options.disk.clone() };
-        let inner = Disk::open(&inner)?;
+        let inner = Disk::open(&inner(options))?;
         let failed = |source| DiskError::Managed { path: inner.name().into(), source: Box::new(source) };
         let (commands, inbox) = unbounded_channel();
         let (opened, open) = mpsc::sync_channel(1);
@@ -144,7 +201,6 @@ impl Managed {
         Ok(Arc::new(Self {
             superblock: found.superblock,
             kind: found.kind,
-            volumes: Mutex::new(found.volumes),
             inner,
             commands,
             thread: Mutex::new(Some(thread)),
@@ -173,7 +229,31 @@ impl Managed {
 
     /// Its volumes, in the order of its table: one that is made takes the first place that is free there, and moves no other.
     pub fn volumes(&self) -> Vec<ManagedVolume> {
-        self.volumes.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.lists().volumes.clone()
+    }
+
+    fn lists(&self) -> MutexGuard<'_, Lists> {
+        self.counts.lists.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its identity.
+    pub fn uuid(&self) -> Uuid {
+        self.superblock.disk
+    }
+
+    /// What people call it.
+    pub fn disk_name(&self) -> &Name {
+        &self.superblock.name
+    }
+
+    /// Its failure domain; none: that of its node.
+    pub fn domain(&self) -> Option<&Domain> {
+        self.superblock.domain.as_ref()
+    }
+
+    /// Bytes that new volumes and columns can have, in whole pieces.
+    pub fn free_bytes(&self) -> u64 {
+        self.counts.free.load(Relaxed) * self.superblock.sizes.piece()
     }
 
     /// Bytes copied because a request was not of whole units.
@@ -199,19 +279,21 @@ impl Managed {
         if bytes == 0 || !bytes.is_multiple_of(UNIT as u64) {
             return Err(ManagedError::Size { bytes });
         }
-        if self.volumes().iter().any(|volume| volume.name == *name) {
+        if self.is_name_taken(name, None) {
             return Err(ManagedError::Exists { volume: name.to_string() });
         }
         let volume = ManagedVolume { name: name.clone(), uuid: random_uuid()?, bytes };
         let pieces = bytes.div_ceil(self.superblock.sizes.piece());
         let pieces = u32::try_from(pieces).map_err(|_| ManagedError::Size { bytes })?;
-        let column = Column {
+        let column = format::Column {
             volume: volume.uuid,
             name: name.clone(),
             bytes,
             group: 0,
             column: 0,
             forced: false,
+            mirrored: false,
+            lossy: false,
             generation: 1,
             sealed_epoch: 1,
             in_sync_epoch: 1,
@@ -223,9 +305,8 @@ impl Managed {
             let create = |ticket, store: &mut cards_array::store::Store, now, out: &mut Vec<_>| {
                 store.create_column(ticket, column, pieces, now, out);
             };
-            driver.ask(create).await
+            driver.change(create).await
         })?;
-        self.volumes.lock().unwrap_or_else(PoisonError::into_inner).push(volume.clone());
         Ok(volume)
     }
 
@@ -236,13 +317,16 @@ impl Managed {
     pub fn remove_volume(&self, name: &str) -> Result<(), ManagedError> {
         let key = self.key(name)?;
         self.call(async move |driver| {
-            driver.ask(|ticket, store, now, out| store.remove_column(ticket, key, now, out)).await
-        })?;
-        self.volumes.lock().unwrap_or_else(PoisonError::into_inner).retain(|v| v.name.as_str() != name);
-        Ok(())
+            driver.change(|ticket, store, now, out| store.remove_column(ticket, key, now, out)).await
+        })
     }
 
-    /// Reads a part of a volume and compares it with its checksums; clients are served meanwhile.
+    /// What [`Self::scrub`] can look at: volumes, and those of which a copy is here; their names and bytes.
+    pub fn scrubbed(&self) -> Vec<(Name, u64)> {
+        self.lists().all().map(|(_, name, bytes)| (name.clone(), bytes)).collect()
+    }
+
+    /// Reads a part of a volume, or of the copy that is here, and compares it with its checksums; clients are served meanwhile.
     ///
     /// # Errors
     /// There is no such volume, the range is not of whole units of it, or the disk is closed.
@@ -264,11 +348,16 @@ impl Managed {
         offset: u64,
         length: u64,
     ) -> Result<oneshot::Receiver<Result<Scrub, ManagedError>>, ManagedError> {
-        let (key, found) = self.find(volume)?;
+        let found = self
+            .lists()
+            .all()
+            .find(|(_, name, _)| name.as_str() == volume)
+            .map(|(key, _, bytes)| (key, bytes));
+        let Some((key, bytes)) = found else { return Err(self.no_volume(volume)) };
         let unit = UNIT as u64;
         let is_whole = offset.is_multiple_of(unit) && length.is_multiple_of(unit);
-        let end = offset.checked_add(length).filter(|end| is_whole && *end <= found.bytes);
-        let end = end.ok_or_else(|| ManagedError::Range { volume: volume.into(), bytes: found.bytes })?;
+        let end = offset.checked_add(length).filter(|end| is_whole && *end <= bytes);
+        let end = end.ok_or_else(|| ManagedError::Range { volume: volume.into(), bytes })?;
         let (done, answer) = oneshot::channel();
         self.send(Box::new(move |driver| {
             driver.spawn(async move |driver| {
@@ -291,13 +380,20 @@ impl Managed {
     /// Where a volume is.
     pub(crate) fn find(&self, name: &str) -> Result<(ColumnKey, ManagedVolume), ManagedError> {
         let volumes = self.volumes();
-        match volumes.iter().find(|volume| volume.name.as_str() == name) {
-            Some(volume) => Ok((key_of(volume), volume.clone())),
-            None => Err(ManagedError::NoVolume {
-                volume: name.into(),
-                there: volumes.into_iter().map(|volume| volume.name.to_string()).collect(),
-            }),
-        }
+        let found = volumes.into_iter().find(|volume| volume.name.as_str() == name);
+        found.map(|volume| (key_of(&volume), volume)).ok_or_else(|| self.no_volume(name))
+    }
+
+    fn no_volume(&self, name: &str) -> ManagedError {
+        let there = self.volumes().into_iter().map(|volume| volume.name.to_string()).collect();
+        ManagedError::NoVolume { volume: name.into(), there }
+    }
+
+    /// Whether a volume has the name, other than `volume`.
+    fn is_name_taken(&self, name: &Name, volume: Option<Uuid>) -> bool {
+        let lists = self.lists();
+        let ours = volume.map(|volume| volume.key());
+        lists.all().any(|(key, other, _)| other == name && Some(key.volume) != ours)
     }
 
     fn key(&self, name: &str) -> Result<ColumnKey, ManagedError> {
@@ -317,7 +413,7 @@ impl Managed {
     /// Asks the store for something in the thread, and waits for the answer.
     fn call<F>(&self, ask: F) -> Result<(), ManagedError>
     where
-        F: AsyncFnOnce(Rc<Driver>) -> Result<Answer, ManagedError> + Send + 'static,
+        F: AsyncFnOnce(Rc<Driver>) -> Result<(), ManagedError> + Send + 'static,
     {
         let (done, answer) = mpsc::sync_channel(1);
         self.send(Box::new(move |driver| {
@@ -325,7 +421,7 @@ impl Managed {
                 let _ = done.send(ask(driver).await);
             });
         }))?;
-        answer.recv().map_err(|mpsc::RecvError| ManagedError::Closed)?.map(drop)
+        answer.recv().map_err(|mpsc::RecvError| ManagedError::Closed)?
     }
 }
 

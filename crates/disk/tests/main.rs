@@ -1,5 +1,6 @@
 //! The disk layer over real files, both ways into the kernel.
 
+mod columns;
 mod delivery;
 mod device;
 mod errors;

@@ -26,6 +26,7 @@ use crate::audit;
 use crate::devices;
 use crate::identity;
 use crate::inquiry::{self, Question};
+use crate::mirrors;
 use crate::net;
 use crate::node::link::Link;
 use crate::node::membership::Order;
@@ -276,10 +277,20 @@ async fn answer<'a>(
         Request::Status {} => Reply::Status(Box::new(report::status(node))),
         Request::Cluster {} => Reply::Cluster(Box::new((*answers::cluster(node).await).clone())),
         Request::Why { volume, offset } => Reply::Why(Box::new(answers::why(node, &volume, offset).await?)),
-        Request::VolumeList {} => Reply::Volumes(report::volumes(node)),
+        Request::VolumeList {} => Reply::Volumes(mirrors::volumes(node)),
         Request::VolumeShow { volume } => {
-            let found = report::volumes(node).into_iter().find(|known| known.name == volume);
+            let found = mirrors::volumes(node).into_iter().find(|known| known.name == volume);
             Reply::Volume(Box::new(found.ok_or_else(|| Refusal::no_such_volume(&volume))?))
+        }
+        Request::CreateVolume(new) => {
+            let (new, on) = mirrors::new(node, new)?;
+            coordinate(node, |done| Order::CreateVolume { new: Box::new(new), on, done }).await?;
+            Reply::Done {}
+        }
+        Request::RemoveVolume { volume } => {
+            mirrors::check_detached(node, &volume)?;
+            coordinate(node, |done| Order::RemoveVolume { volume, done }).await?;
+            Reply::Done {}
         }
         Request::Attach { volume, mode, policy, read_ahead, takeover, claim } => {
             let attached = None;
@@ -417,7 +428,7 @@ fn set_limit(node: &Node, volume: Option<&str>, limit: Option<Limit>) -> Result<
         None => tracing::info!("clients of {whom} are not limited"),
     }
     // Requests that wait under the limit there was ask again under this one.
-    for thread in &node.threads {
+    for thread in node.threads.iter() {
         thread.post(Event::Call(Box::new(|local| {
             local.clients.borrow().iter().for_each(|client| client.wake())
         })));

@@ -39,7 +39,7 @@ impl Card {
         if point.since != Persistence::NONE || before != Some(error) {
             tracing::warn!(
                 volume = self.attach.volume,
-                disk_node = node.name(volume.disk_node()),
+                disk_node = node.primary_name(volume),
                 reason = reason_of_loss(error),
                 "a flush has failed: what clients of this node wrote since the last good one may be lost"
             );
@@ -241,7 +241,7 @@ pub(crate) fn explain(node: &Node, card: &Card, refusal: &Refusal) -> String {
         Refusal::ReadOnly => format!("volume {volume:?} is read-only; attach it with `mode = \"ro\"`"),
         Refusal::NotAllowed(most) => format!(
             "node {} does not let node {} attach volume {volume:?} with mode {:?}{}see to `allow` of disk {volume:?} in its node.toml",
-            card.volume().map_or_else(|| "unknown".into(), |volume| node.name(volume.disk_node())),
+            card.volume().map_or_else(|| "unknown".into(), |volume| node.primary_name(volume)),
             node.config.node,
             attach.mode.name(),
             match most {
@@ -257,7 +257,7 @@ pub(crate) fn explain(node: &Node, card: &Card, refusal: &Refusal) -> String {
         Refusal::Exclusive(holder) if card.takeover.load(Relaxed) => format!(
             "node {0} had volume {volume:?} for itself when its disk node {1} restarted, or takes it over now: it is kept for {0} for {2:.1} s at most; try again then",
             node.name(*holder),
-            card.volume().map_or_else(|| "unknown".into(), |volume| node.name(volume.disk_node())),
+            card.volume().map_or_else(|| "unknown".into(), |volume| node.primary_name(volume)),
             (node.config.lease * 3 / 2).as_secs_f64()
         ),
         Refusal::Exclusive(holder) => format!(
@@ -304,7 +304,7 @@ pub(crate) fn in_use(volume: &str, holders: &[String], more: &str) -> String {
 
 /// The names of all other nodes that have a card of the volume, if its disk is here.
 fn holders(node: &Node, volume: Option<PgId>) -> Option<Vec<String>> {
-    let volume = volume.filter(|volume| volume.disk_node() == node.me)?;
+    let volume = volume.filter(|volume| node.primary(*volume) == Some(node.me))?;
     let control = node.control();
     let others = control.cards_of(volume).filter(|&holder| holder != node.me);
     let names: Vec<String> = others.map(|holder| node.name(holder)).collect();
@@ -334,7 +334,7 @@ pub(crate) fn not_attached(node: &Node, name: &str) -> cards_admin::Refusal {
 pub(crate) fn losses(node: &Node) -> Vec<Lost> {
     let lost = |card: Arc<Card>| {
         let (time_ms, reason) = card.lost()?;
-        let disk_node = node.name(card.volume()?.disk_node());
+        let disk_node = node.primary_name(card.volume()?);
         Some(Lost { volume: card.attach.volume.clone(), disk_node, time_ms, reason: reason.into() })
     };
     node.cards.all().into_iter().filter_map(lost).collect()

@@ -19,6 +19,8 @@ impl Entry {
         let changes = match request {
             Request::Attach { .. }
             | Request::Detach { .. }
+            | Request::CreateVolume(_)
+            | Request::RemoveVolume { .. }
             | Request::Limit { .. }
             | Request::Watch { .. }
             | Request::DropCaches {}

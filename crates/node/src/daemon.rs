@@ -3,11 +3,13 @@
 //! | file | noun |
 //! |---|---|
 //! | `disks` | disks and their journals, opened |
+//! | `numbers` | the numbers of volumes, kept over restarts |
 //! | `build` | a node, made of its parts |
 //! | `run` | a daemon in the process of its own, until a signal ends it |
 
 mod build;
 mod disks;
+mod numbers;
 mod run;
 
 use std::io;
@@ -28,6 +30,7 @@ use crate::devices;
 use crate::disk_watch::DiskWatch;
 use crate::error::ServeError;
 use crate::front;
+use crate::groups;
 use crate::identity;
 use crate::keeper;
 use crate::life::{Claim, InUse, Life};
@@ -39,9 +42,9 @@ use crate::starting::Starting;
 use crate::thread;
 
 use build::{Parts, build, fits_machine};
-use disks::{open_disks, open_journals};
+use disks::{OpenedDisk, open_disks, open_journals};
 
-pub use disks::object_source;
+pub use disks::{examine_disk, examine_managed, object_source};
 pub use run::serve;
 
 /// A running daemon. Dropped without [`Daemon::drain`], it stops as if killed.
@@ -106,7 +109,9 @@ impl Daemon {
         let life = Life::begin(claim, &config.state_dir, &config.node);
         // Nobody gives a card up earlier than that for a life that may still be alive.
         devices::await_none(&config.runtime_dir, config.lease * 3 / 2, starting)?;
-        let journals = open_journals(&config, &opened, life.is_first, starting)?;
+        let journals = open_journals(&config, &opened.disks, life.is_first, starting)?;
+        let volumes: Vec<_> = opened.disks.iter().map(OpenedDisk::identity).collect();
+        let numbers = numbers::assign(&config, &volumes, life.incarnation);
         let endpoints = front::bind(&config.nbd, &mut starting.sockets())?;
         let mut port = net::Port { listeners, registry: None };
         let (me, membership, session) = match joining {
@@ -125,7 +130,9 @@ impl Daemon {
             me,
             membership,
             life,
-            disks: opened,
+            disks: opened.disks,
+            numbers,
+            managed: opened.managed,
             journals,
         })?);
 
@@ -139,6 +146,7 @@ impl Daemon {
             session,
             _sockets: sockets,
         };
+        groups::receive(&daemon.node);
         daemon.journaling = Some(keeper::start(&daemon.node)?);
         if !daemon.node.disks.is_empty() || daemon.node.membership.is_coordinated() {
             daemon.disk_watch = Some(DiskWatch::start(&daemon.node)?);

@@ -138,6 +138,9 @@ impl Local {
             }
             Output::Disk { op, volume, card, work } => {
                 self.node.probe.disk_asked(shard, op, volume, &work, || self.node.now());
+                if !volume.is_plain() {
+                    return self.group_disk(shard, op, volume, work);
+                }
                 self.disk(shard, op, (volume, card), work);
             }
             Output::Ready { token, .. } | Output::Failed { token, .. } | Output::Done { token, .. } => {
@@ -189,6 +192,7 @@ impl Local {
     /// must not be seen in the other order.
     pub(crate) fn control(self: &Rc<Self>, input: ControlInput) {
         let mut outputs = Vec::new();
+        let mut allowed = Vec::new();
         let answered = match input {
             ControlInput::Message {
                 message: ControlMessage::Attached { volume, .. } | ControlMessage::Refused { volume, .. },
@@ -208,14 +212,16 @@ impl Local {
                                 leases.iter().for_each(|&(volume, until)| self.leased(volume, until));
                             }
                             Input::Attached { volume, .. }
-                                if control
-                                    .volume(*volume)
-                                    .is_some_and(|spec| spec.primary == self.node.me) =>
+                                if volume.is_plain()
+                                    && control
+                                        .volume(*volume)
+                                        .is_some_and(|spec| spec.primary == self.node.me) =>
                             {
                                 self.node.devices.led(*volume);
                             }
                             Input::CardDetached { volume, node } => self.given_up(*volume, *node),
                             Input::CardFenced { volume, node } => self.fenced(*volume, *node),
+                            Input::WritesAllowed { volume } if !volume.is_plain() => allowed.push(*volume),
                             _ => {}
                         }
                         self.all_shards(&input);
@@ -242,6 +248,7 @@ impl Local {
         for output in outputs {
             self.route_control(output);
         }
+        allowed.into_iter().for_each(|volume| self.group_writes_allowed(volume));
         if let Some(volume) = answered {
             self.card_answered(volume);
         }
@@ -257,9 +264,13 @@ impl Local {
         self.node.shards.iter().for_each(|cell| cell.lock().shard.begin_sealed(spec.id));
     }
 
+    fn own_spec(&self, volume: PgId) -> Option<&VolumeSpec> {
+        self.node.own.get(self.node.disk_index(volume)?)
+    }
+
     /// A card of a volume of this node is gone: said if its node has not given it up itself.
     fn given_up(&self, volume: PgId, node: cards_core::NodeId) {
-        let Some(spec) = self.node.own.get(usize::from(volume.disk())) else { return };
+        let Some(spec) = self.own_spec(volume) else { return };
         if node != self.node.me && !self.node.links[usize::from(node.0)].answers() {
             tracing::warn!(
                 volume = spec.name,
@@ -272,7 +283,7 @@ impl Local {
 
     /// A card of a volume of this node is given up, whether its node wants that or not.
     fn fenced(&self, volume: PgId, node: cards_core::NodeId) {
-        let Some(spec) = self.node.own.get(usize::from(volume.disk())) else { return };
+        let Some(spec) = self.own_spec(volume) else { return };
         tracing::warn!(
             volume = spec.name,
             peer = self.node.name(node),

@@ -8,11 +8,11 @@
 //! | the process | `daemon` |
 //! | its threads | `thread`, `disk_watch`, `keeper`, `prefault`, `service_manager` |
 //! | who asks a node | `admin_server`, `api` |
-//! | what it answers | `answers`, `history`, `metrics`, `warm`, `pins`, `sampling`, `spans`, `record`, `scrub`, `web` |
+//! | what it answers | `answers`, `history`, `metrics`, `warm`, `pins`, `sampling`, `spans`, `record`, `scrub`, `mirrors`, `web` |
 //! | clients | `front`, `devices`, `credentials`, `error` |
 //! | other nodes | `membership`, `net` |
 //! | what it says of itself | `report`, `problems` |
-//! | what it does | `dispatch`, `disks`, `attach`, `inquiry`, `names`, `rights` |
+//! | what it does | `dispatch`, `disks`, `groups`, `attach`, `inquiry`, `names`, `rights` |
 //! | what it is | `node` |
 //! | parts of that | `journal`, `marks`, `locks`, `starting` |
 //! | tools | `arena`, `audit`, `clock`, `failures`, `identity`, `inbox`, `life`, `limits`, `lobby`, `places`, `seldom`, `slab`, `state_dir`, `traffic` |
@@ -30,6 +30,7 @@ mod audit;
 mod clock;
 mod credentials;
 mod daemon;
+mod damage;
 mod devices;
 mod disk_watch;
 mod disks;
@@ -37,6 +38,7 @@ mod dispatch;
 mod error;
 mod failures;
 mod front;
+mod groups;
 mod history;
 mod identity;
 mod inbox;
@@ -50,6 +52,7 @@ mod locks;
 mod marks;
 mod membership;
 mod metrics;
+mod mirrors;
 mod names;
 mod net;
 mod node;
@@ -74,8 +77,9 @@ mod warm;
 mod web;
 
 pub use credentials::{read as read_identity, refuses};
-pub use daemon::{Daemon, object_source, serve};
+pub use daemon::{Daemon, examine_disk, examine_managed, object_source, serve};
 pub use error::ServeError;
+pub use journal::Other;
 pub use membership::HomeError;
 pub use scrub::scrubbed;
 

@@ -1,5 +1,6 @@
 //! Which nodes are members, as the coordinator says; a node without one is alone.
 
+mod columns;
 mod forget;
 mod home;
 mod leave;
@@ -8,6 +9,7 @@ mod registrar;
 mod renewal;
 mod session;
 mod state;
+mod volumes;
 
 use std::net::TcpListener;
 use std::sync::{Arc, OnceLock};

@@ -11,7 +11,9 @@
 //! | `warms` | blocks that are fetched for nobody yet |
 //! | `link` | a peer, and what is to leave for it |
 //! | `buffers`, `writes` | the bytes of writes on their way, and the memory for those of peers |
+//! | `group_mail` | messages of groups of copies |
 //! | `members`, `membership` | who the members are, and what this node knows of being one |
+//! | `groups` | volumes that are groups of copies |
 //! | `devices` | which device watches a volume |
 //! | `pins` | ranges that stay in the cache |
 //! | `history` | the last hour |
@@ -24,6 +26,8 @@ pub(crate) mod client;
 pub(crate) mod devices;
 pub(crate) mod disk_job;
 pub(crate) mod disk_seen;
+pub(crate) mod group_mail;
+pub(crate) mod groups;
 pub(crate) mod history;
 pub(crate) mod inquiries;
 pub(crate) mod link;
@@ -37,7 +41,7 @@ pub(crate) mod warms;
 pub(crate) mod writes;
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -48,13 +52,14 @@ use cards_coordinator::MemberState;
 use cards_core::{
     Control, ControlInput, Extent, Input, Instant, IoError, NodeId, Output, PgId, Stats, Token, VolumeSpec,
 };
-use cards_disk::{Disk, Engine};
+use cards_disk::{Disk, Engine, Managed};
 use cards_probe::Probe;
 use cards_tls::Service;
 use tokio::sync::{Notify, oneshot};
 
 use crate::arena::Arena;
 use crate::clock::Clock;
+use crate::damage::Damage;
 use crate::failures::{Asked, Failures};
 use crate::identity;
 use crate::inbox;
@@ -72,6 +77,8 @@ use card::Cards;
 use client::{Accepted, COST_MAX, Client};
 use devices::Devices;
 use disk_job::DiskJob;
+use group_mail::GroupMail;
+use groups::{Groups, Hosted};
 use history::History;
 use inquiries::Inquiries;
 use link::Link;
@@ -108,11 +115,20 @@ pub(crate) struct Node {
     pub(crate) control_wake: AtomicU64,
     /// By the number of the peer; with a coordinator, for all numbers there are.
     pub(crate) links: Box<[Link]>,
-    pub(crate) threads: Box<[Inbox]>,
-    /// The disks this node contributes, in the order of their numbers.
+    /// Also for those who post from threads that the node's end waits for.
+    pub(crate) threads: Arc<[Inbox]>,
+    /// The disks this node contributes, in the order of [`Node::own`], which has their numbers.
     pub(crate) disks: Vec<Arc<Disk>>,
-    /// The errors of each.
+    /// The managed disks, which have volumes among those, and columns of groups.
+    pub(crate) managed: Vec<Arc<Managed>>,
+    /// Volumes that are groups of copies.
+    pub(crate) groups: Groups,
+    /// Which process of this node this is, by the word of the registry: its first membership.
+    pub(crate) process: u64,
+    /// The errors of each disk.
     pub(crate) disk_errors: Vec<Failures>,
+    /// What of each is known to be damaged.
+    pub(crate) damage: Vec<Damage>,
     /// What was done to the files or devices of each.
     pub(crate) disks_seen: Vec<disk_seen::Seen>,
     pub(crate) state_seen: disk_seen::StateSeen,
@@ -131,6 +147,7 @@ pub(crate) struct Node {
     pub(crate) inquiries: Inquiries,
     pub(crate) buffers: Buffers,
     pub(crate) writes: Writes,
+    pub(crate) group_mail: GroupMail,
     pub(crate) traffic: Traffic,
     pub(crate) history: History,
     /// What is seen of requests.
@@ -215,9 +232,15 @@ impl Node {
         self.locks.view(LockView { members, joined, lives });
     }
 
+    /// Where the disk of a volume is among those of this node, if it is one of them. The number of a volume does not say it: numbers
+    /// stay when disks are taken out or put in.
+    pub(crate) fn disk_index(&self, volume: PgId) -> Option<usize> {
+        self.own.iter().position(|spec| spec.id == volume)
+    }
+
     /// The journal of a disk of this node, if it has one.
     pub(crate) fn journal(&self, volume: PgId) -> Option<MutexGuard<'_, Journal>> {
-        let journal = self.journals.get(usize::from(volume.disk()))?.as_ref()?;
+        let journal = self.journals[self.disk_index(volume)?].as_ref()?;
         Some(journal.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -256,8 +279,22 @@ impl Node {
         self.control().volumes().find(known).cloned()
     }
 
-    /// The disk of the volume was taken out of the cluster, with its node or without.
+    /// The node that orders a volume's writes, as far as this one knows: of a plain disk the one that has it. None for a group
+    /// that the registry does not have (any more).
+    pub(crate) fn primary(&self, volume: PgId) -> Option<NodeId> {
+        if volume.is_plain() { Some(volume.disk_node()) } else { self.groups.primary(volume) }
+    }
+
+    /// The node that orders a volume's writes, for people.
+    pub(crate) fn primary_name(&self, volume: PgId) -> String {
+        self.primary(volume).map_or_else(|| "unknown".into(), |node| self.name(node))
+    }
+
+    /// The disk of the volume was taken out of the cluster, with its node or without; or the registry has the group no more.
     pub(crate) fn is_gone(&self, volume: PgId) -> bool {
+        if !volume.is_plain() {
+            return self.groups.get(volume).is_none_or(|known| known.ready().is_none());
+        }
         let node = volume.disk_node();
         self.has_left(node) || node != self.me && self.links[usize::from(node.0)].lacks(volume)
     }
@@ -353,6 +390,13 @@ pub(crate) struct Local {
     pub(crate) node: Arc<Node>,
     pub(crate) index: u8,
     pub(crate) jobs: RefCell<Slab<(DiskJob, Asked)>>,
+    /// The groups that this thread drives.
+    pub(crate) groups: RefCell<BTreeMap<PgId, Hosted>>,
+    /// Those whose columns are being opened.
+    pub(crate) hosting: RefCell<BTreeSet<PgId>>,
+    /// What groups want done, in order.
+    pub(crate) wishes: RefCell<VecDeque<(PgId, groups::Wish)>>,
+    pub(crate) wishing: Cell<bool>,
     pub(crate) requests: RefCell<Slab<Request>>,
     pub(crate) warms: RefCell<Warms>,
     pub(crate) clients: RefCell<Slab<Rc<Client>>>,
@@ -403,6 +447,10 @@ impl Local {
             index,
             engines,
             jobs: RefCell::new(Slab::new()),
+            groups: RefCell::default(),
+            hosting: RefCell::default(),
+            wishes: RefCell::default(),
+            wishing: Cell::new(false),
             requests: RefCell::new(Slab::new()),
             warms: RefCell::default(),
             clients: RefCell::new(Slab::new()),

@@ -5,12 +5,14 @@ use std::collections::btree_map::Entry;
 use std::time::SystemTime;
 
 use cards_admin::{Lost, Member, MemberState, Volume, VolumeState};
+use cards_array::group::State;
 use cards_core::NodeId;
 
 use crate::attach::losses;
 use crate::node::Node;
 use crate::node::card::Card;
 use crate::node::disk_seen::short_of_room;
+use crate::node::groups::Known;
 
 /// How long after a flush that failed a volume is a problem, in seconds. It is told beside its volume for longer.
 const LOSS_REMEMBERED_S: u64 = 300;
@@ -74,6 +76,7 @@ pub(crate) fn of(node: &Node, members: &[Member], volumes: &[Volume]) -> Vec<Pro
             problems.extend(others.map(|text| Problem::new(Harm::Risk, text)));
         }
     }
+    problems.extend(node.groups.all().iter().filter_map(|known| copies(node, known)));
     problems.extend(node.cards.all().iter().filter_map(|card| requests(node, card)));
     problems.extend(damaged(node).into_iter().map(|text| Problem::new(Harm::Risk, text)));
     problems.sort_by_key(|problem| problem.harm);
@@ -112,10 +115,37 @@ fn volumes_away(volumes: &[Volume], is_told: impl Fn(&Volume) -> bool) -> impl I
     })
 }
 
+/// Copies of a mirrored volume that have missed writes: the next failure may be one too many.
+fn copies(node: &Node, known: &Known) -> Option<Problem> {
+    let columns: Vec<_> = known.ready()?.columns.iter().zip(&known.record.columns).collect();
+    let behind: Vec<String> = columns
+        .iter()
+        .filter(|(column, _)| column.state != State::Sync)
+        .map(|(column, told)| {
+            let state = match column.state {
+                State::Sync => "in sync",
+                State::Stale { .. } => "stale",
+                State::Fill { .. } => "being filled",
+                State::None => "without a disk",
+            };
+            format!("that at node {} (disk {}) is {state}", node.name(column.node), told.disk_name)
+        })
+        .collect();
+    let (all, volume) = (columns.len(), &known.record.name);
+    (!behind.is_empty()).then(|| {
+        let text = format!(
+            "volume {volume}: {} of {all} copies are in sync: {}; it is filled by itself once its node and disk are there",
+            all - behind.len(),
+            behind.join(", ")
+        );
+        Problem::new(Harm::Risk, text)
+    })
+}
+
 /// What is wrong with the disks of this node.
 fn own_disks(node: &Node) -> impl Iterator<Item = Problem> {
-    let seen = node.disks_seen.iter().zip(&node.disk_errors);
-    node.disks.iter().zip(&node.own).zip(seen).flat_map(|((disk, spec), (seen, errors))| {
+    let seen = node.disks_seen.iter().zip(&node.disk_errors).zip(&node.damage);
+    node.disks.iter().zip(&node.own).zip(seen).flat_map(|((disk, spec), ((seen, errors), damage))| {
         let name = &spec.name;
         let mut problems = Vec::new();
         if disk.sync_failed() {
@@ -132,6 +162,12 @@ fn own_disks(node: &Node) -> impl Iterator<Item = Problem> {
         };
         let failed = errors.recent(node.now()).map(|failed| format!("disk {name}: {failed}"));
         problems.extend(failed.map(|failed| Problem::failing(Harm::Failing, failed, &look)));
+        let damaged = damage.describe().map(|damaged| format!("volume {name}: {damaged}"));
+        let remedy = format!(
+            "write them anew from a backup, as a whole, and see to the device; `cards volume scrub {name}` lists all that are damaged, and \
+             says so if none are any more"
+        );
+        problems.extend(damaged.map(|damaged| Problem::failing(Harm::Failing, damaged, &remedy)));
         let short = seen.room().filter(|room| room.is_short(disk.size()) && !spec.read_only);
         problems.extend(short.map(|room| Problem::new(Harm::Risk, short_of_room(name, disk.name(), room))));
         problems
@@ -147,7 +183,7 @@ fn state_dir(node: &Node) -> Option<Problem> {
 
 /// Requests of clients here that failed at another node's disk. Of a disk of this node its own failures are told.
 fn requests(node: &Node, card: &Card) -> Option<Problem> {
-    let disk_node = card.volume()?.disk_node();
+    let disk_node = node.primary(card.volume()?)?;
     if disk_node == node.me {
         return None;
     }
@@ -227,6 +263,7 @@ mod tests {
             attached: None,
             cached_blocks: 0,
             io: cards_admin::Io::default(),
+            mirror: None,
         };
         let said: Vec<String> = same_names(&[volume("n0"), volume("n1")]).collect();
         assert_eq!(said.len(), 1);

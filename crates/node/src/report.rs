@@ -73,7 +73,7 @@ fn in_clear(node: &Node) -> Vec<String> {
 /// After a restart nobody writes the disks of this node before those that may have cards of its last life are heard.
 fn writes_wait(node: &Node, spec: &VolumeSpec) -> Option<String> {
     let begun = node.writes_begun.load(Ordering::SeqCst);
-    if begun || spec.read_only || spec.id.disk_node() != node.me {
+    if begun || spec.read_only || node.primary(spec.id) != Some(node.me) {
         return None;
     }
     let left = (node.config.lease * 3 / 2).saturating_sub(Duration::from_nanos(node.now().0));
@@ -119,7 +119,8 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
             continue;
         }
         let status = statuses.iter().find(|status| status.volume == spec.id);
-        let disk_node = spec.id.disk_node();
+        // Of a group that the registry does not have, nothing is awaited.
+        let disk_node = node.primary(spec.id).unwrap_or(node.me);
         let link = &node.links[usize::from(disk_node.0)];
         let up = disk_node == node.me || link.is_up();
         let silent_s = silent_s(node, link).filter(|_| up && disk_node != node.me);
@@ -168,6 +169,7 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
             attached: card.map(|card| self::card(node, card)),
             cached_blocks: node.cached(spec.id),
             io: node.probe.io_of(spec.id).unwrap_or_default(),
+            mirror: None,
             name: spec.name,
         });
     }
@@ -186,6 +188,7 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
                 attached: Some(self::card(node, &card)),
                 cached_blocks: 0,
                 io: cards_admin::Io::default(),
+                mirror: None,
             });
         }
     }
@@ -194,14 +197,17 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
 
 /// Why a volume is offline for good that a card wants.
 fn gone(node: &Node, spec: &VolumeSpec) -> String {
-    let (disk_node, volume) = (node.name(spec.id.disk_node()), &spec.name);
+    let (disk_node, volume) = (node.primary_name(spec.id), &spec.name);
+    if !spec.id.is_plain() {
+        return format!("it is being removed, or was; run `cards volume detach {volume}`");
+    }
     match node.has_left(spec.id.disk_node()) {
         true => format!(
             "its disk node {disk_node} has left the cluster; run `cards volume detach {volume}`, or have it join again"
         ),
         false => format!(
-            "node {disk_node} has no disk of this name any more; run `cards volume detach {volume}`, or put the disk back \
-             into that node's file and restart it"
+            "node {disk_node} does not have the volume any more that was attached here (taken out, or made anew); put it back \
+             into that node's file and restart it, or run `cards volume detach {volume}` and attach the one that is there now"
         ),
     }
 }
@@ -334,11 +340,16 @@ pub(crate) fn disks(node: &Node) -> Vec<Disk> {
                 origin: disk.name().to_owned(),
                 errors: errors.total(),
                 counters,
+                damaged: 0,
                 room: None,
             }
         };
     let disks = node.disks.iter().zip(&node.own).zip(&node.disk_errors).map(describe);
-    disks.zip(&node.disks_seen).map(|(disk, seen)| Disk { room: seen.room().map(room), ..disk }).collect()
+    let seen = node.disks_seen.iter().zip(&node.damage);
+    disks
+        .zip(seen)
+        .map(|(disk, (seen, damage))| Disk { room: seen.room().map(room), damaged: damage.bytes(), ..disk })
+        .collect()
 }
 
 fn room(room: cards_disk::Room) -> cards_admin::Room {

@@ -48,7 +48,7 @@ pub(crate) fn tell(node: &Node, volume: &str, most: usize) -> Result<Sampled, Re
     Ok(Sampled {
         node: node.config.node.clone(),
         attached: node.cards.find(volume).is_some_and(|card| card.attach.volume == volume),
-        disk_node: spec.id.disk_node() == node.me,
+        disk_node: node.primary(spec.id) == Some(node.me),
         network_attached: spec.network_attached,
         policy: spec.policy.clone(),
         replacement: node.config.replacement,

@@ -13,8 +13,13 @@ pub(crate) async fn part(node: &Node, volume: &str, offset: u64, length: u64) ->
     }
     let Some(number) = node.own.iter().position(|spec| spec.name == volume) else {
         let spec = node.volume(volume).ok_or_else(|| Refusal::no_such_volume(volume))?;
-        let at = node.name(spec.id.disk_node());
-        let message = format!("the disk of volume {volume} is at node {at}: ask the daemon there");
+        let message = match spec.id.is_plain() {
+            true => {
+                let at = node.primary_name(spec.id);
+                format!("the disk of volume {volume} is at node {at}: ask the daemon there")
+            }
+            false => format!("volume {volume} is mirrored; its copies cannot be scrubbed yet"),
+        };
         return Err(refused(RefusalKind::Failed, message));
     };
     let Some(managed) = node.disks[number].managed() else {
@@ -24,6 +29,11 @@ pub(crate) async fn part(node: &Node, volume: &str, offset: u64, length: u64) ->
     };
     let found = managed.scrub_async(volume, offset, length).await;
     let found = found.map_err(|error| refused(RefusalKind::Failed, format!("volume {volume}: {error}")))?;
+    node.damage[number].was_scrubbed(
+        offset,
+        found.bytes,
+        found.places.iter().map(|place| (place.offset, place.length)),
+    );
     if found.damaged > 0 {
         tracing::error!(
             volume,

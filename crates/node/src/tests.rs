@@ -13,6 +13,8 @@ mod disks;
 mod expressions;
 mod failures;
 mod floors;
+mod group_mail;
+mod groups;
 mod http;
 mod inquiry;
 mod limits;

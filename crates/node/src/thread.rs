@@ -118,12 +118,18 @@ async fn close(local: &Rc<Local>) {
     for card in node.cards.all() {
         // Who has a volume for itself keeps its claim: its device goes on, and nobody else waits.
         let shared = card.attach.mode != Mode::Exclusive;
-        if let Some(volume) = card.volume().filter(|volume| shared && volume.disk_node() != node.me) {
+        if let Some(volume) = card.volume().filter(|volume| shared && node.primary(*volume) != Some(node.me))
+        {
             local.control(ControlInput::Detach { volume });
         }
     }
     local.route();
     let open = || node.shards.iter().any(|cell| !cell.lock().shard.has_no_commands());
+    // Who has copies as well goes on with what others ask for.
+    while open() {
+        tokio::time::sleep(TICK).await;
+    }
+    Local::leave_groups(node).await;
     while open() || !node.links.iter().all(Link::is_idle) {
         tokio::time::sleep(TICK).await;
     }
@@ -156,6 +162,7 @@ async fn tick(local: Rc<Local>) {
             }
             next = next.min(node.control_wake.load(Ordering::SeqCst));
         }
+        next = next.min(local.groups_wake());
         local.route();
         inbox.asleep_until.store(next, Ordering::SeqCst);
         let rest = Duration::from_nanos(next.saturating_sub(node.now().0)).max(TICK);

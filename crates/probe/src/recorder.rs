@@ -41,6 +41,10 @@ impl Recorder {
 
     /// The number of a volume in recordings: no two of the cluster have the same.
     pub fn number_of(&self, volume: PgId) -> u16 {
+        if !volume.is_plain() {
+            // From the end: the last disks of the last nodes are not there.
+            return u16::MAX.wrapping_sub(volume.0 as u16);
+        }
         volume.disk() * self.members + volume.disk_node().0
     }
 

@@ -59,10 +59,10 @@ impl WaitReasons {
 
     /// What it waited for and at which node, as far as is known.
     pub(crate) fn wait(&self, me: NodeId, volume: PgId) -> (WaitKind, Option<NodeId>) {
-        let disk_node = volume.disk_node();
+        let disk_node = volume.is_plain().then(|| volume.disk_node());
         match (self.asked, self.origin) {
             (asked, _) if self.waited_for_lock() => (WaitKind::Lock, asked),
-            (_, Some(Origin::Disk)) => (WaitKind::Disk, Some(disk_node)),
+            (_, Some(Origin::Disk)) => (WaitKind::Disk, disk_node),
             (Some(peer), _) => (WaitKind::Peer, Some(peer)),
             (None, _) if self.disk => (WaitKind::Disk, Some(me)),
             (None, Some(Origin::Remote)) => (WaitKind::Peer, None),

@@ -30,7 +30,8 @@
 //! The header of a block message is the whole [`Message`](cards_core::Message): a receiver reads 104 bytes,
 //! decodes them, asks its shard where the payload lands, and reads the payload straight there. A
 //! [`Hello`], a [`ControlMessage`], a [`LockMessage`] and an [`Inquiry`] have a body instead, which is
-//! collected before it is decoded; a [`Credit`] has no more than its header. Since version 12 the [checksums](sums) of what
+//! collected before it is decoded; a [`Credit`] has no more than its header. A [message of a group](encode_group) is of either
+//! sort, with a table of its own in `group`. Since version 12 the [checksums](sums) of what
 //! follows the header come behind it: of each 4 KiB, and of the rest. The last 4 bytes of a Hello's body are the checksum of all before. Fields that a kind does not use are zero, and a frame in which they are
 //! not is refused, so that every message has exactly one encoding.
 //!
@@ -42,6 +43,7 @@
 mod body;
 mod control;
 mod credit;
+mod group;
 mod header;
 mod hello;
 mod inquiry;
@@ -53,6 +55,7 @@ mod versions;
 use thiserror::Error;
 
 pub use credit::Credit;
+pub use group::{MAX_GROUP_BODY, encode_group};
 pub use header::{
     BodyHeader, Header, HelloHeader, decode_header, decode_hello, encode_credit, encode_message, encode_run,
 };
@@ -61,9 +64,10 @@ pub use inquiry::{Inquiry, MAX_ANSWER, MAX_QUESTION, encode_inquiry};
 pub use locks::{MAX_LOCKS_BODY, MAX_PARTS, MAX_RANGES};
 pub use run::Run;
 pub use sums::{is_intact, seal, sums, sums_size};
-pub use versions::{OLDEST, RUNS, VERSION, Versions};
+pub use versions::{GROUPS, OLDEST, RUNS, VERSION, Versions};
 
-use cards_core::ControlMessage;
+use cards_array::group::MapBytesError;
+use cards_core::{ControlMessage, PgId};
 use cards_locks::LockMessage;
 
 /// First four bytes of an introduction, and before version 12 of every frame.
@@ -105,6 +109,13 @@ pub enum Body {
     Locks(LockMessage),
     /// A question or an answer.
     Inquiry(Inquiry),
+    /// A message of a group of copies, which has no payload.
+    Group {
+        /// The group.
+        group: PgId,
+        /// The message.
+        message: cards_array::group::Message<()>,
+    },
 }
 
 /// The bytes of a whole frame, header and body, in that version.
@@ -182,6 +193,9 @@ pub enum FrameError {
         /// Its value.
         value: u64,
     },
+    /// The map of a group is none.
+    #[error("the map of a group cannot be read: {0}")]
+    Map(MapBytesError),
     /// The body ends within a field.
     #[error("the body ends within {0}")]
     Short(&'static str),

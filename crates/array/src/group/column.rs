@@ -79,6 +79,8 @@ enum Gate {
 impl Column {
     pub(super) fn new(me: NodeId, disk: Disk, timing: GroupTiming, made: Made, now: Instant) -> Self {
         let forgets = made.is(Mistake::ForgetPromise);
+        let mut missed = disk.missed;
+        missed.bound(made.bounds().extents);
         Self {
             me,
             disk: disk.disk,
@@ -98,7 +100,7 @@ impl Column {
             busy: BTreeSet::new(),
             floor: 0,
             carried: disk.dirty.iter().collect(),
-            missed: disk.missed,
+            missed,
             origins: Origins::default(),
             syncing: BTreeSet::new(),
             is_admitting: false,
@@ -154,7 +156,7 @@ impl Column {
             return;
         }
         if self.sealing.as_ref().is_some_and(|sealing| sealing.term == term) {
-            // It lives, and waits for this column.
+            // The primary is there, and waits: nobody is to take over from it.
             self.heard = now;
             return self.go_on_sealing(now, true, out);
         }
@@ -211,13 +213,20 @@ impl Column {
         self.floor = 0;
         self.opened = None;
         self.syncing.clear();
+        let bounds = self.made.bounds();
+        let mut unstable: Extents = self.carried.iter().copied().collect();
+        unstable.cover(bounds.extents);
+        let (memory, origins) = match self.origins.fits(bounds.origins) {
+            true => (self.memory, self.origins.clone()),
+            false => (self.memory.min(Memory::Restarted), Origins::default()),
+        };
         let report = Report {
-            memory: self.memory,
+            memory,
             sealed_before: self.record.term(),
             in_sync_epoch: self.record.in_sync_epoch,
-            unstable: self.carried.iter().copied().collect(),
+            unstable,
             missed: self.missed.clone(),
-            origins: self.origins.clone(),
+            origins,
         };
         self.record = self.record_of(map.term);
         self.report = Some(report.clone());
@@ -240,9 +249,11 @@ impl Column {
             if self.sealing.as_ref().is_none_or(|sealing| sealing.term > term) {
                 self.passes(from, term, out);
             }
-        } else if !self.claims && term >= self.refused_below() {
+        } else if !self.claims
+            && term >= self.refused_below()
+            && self.promise.renew(now, member, term, &self.timing)
+        {
             self.heard = now;
-            self.promise.renew(now, member, term, &self.timing);
             out.send(from, Message::BeaconAck { member, sequence });
         }
     }
@@ -311,6 +322,7 @@ impl Column {
             });
             self.opening = Some(Opening { term, origins, record });
             self.missed.unite(missed);
+            self.missed.bound(self.made.bounds().extents);
             out.work(Work::MarkMissed(missed.clone()), Purpose::Open);
         }
     }
@@ -381,6 +393,7 @@ impl Column {
                 }
                 if missed {
                     self.missed.insert(extent);
+                    self.missed.bound(self.made.bounds().extents);
                 }
                 if let Some(origin) = origin {
                     self.origins.insert(origin);

@@ -1,6 +1,7 @@
 //! Ranges of bytes of a group.
 
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 
 /// A range of bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -24,6 +25,9 @@ impl Extent {
         self.offset < other.end() && other.offset < self.end()
     }
 }
+
+/// Ranges that a set may have which is sent to another node: see [`Extents::cover`] and [`Extents::parts`].
+pub const EXTENTS_MAX: usize = 4096;
 
 /// A set of bytes, as ranges that neither overlap nor touch.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
@@ -64,15 +68,65 @@ impl Extents {
         other.iter().for_each(|extent| self.insert(extent));
     }
 
+    /// Whether a byte of the range is in it.
+    #[must_use]
+    pub fn overlaps(&self, extent: Extent) -> bool {
+        let last = self.0.range(..extent.end()).next_back();
+        last.is_some_and(|(_, &end)| end > extent.offset)
+    }
+
     /// Whether no byte is in it.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
+    /// How many ranges they are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// The ranges, ascending.
     pub fn iter(&self) -> impl Iterator<Item = Extent> + '_ {
         self.0.iter().map(|(&offset, &end)| Extent { offset, length: end - offset })
+    }
+
+    /// Makes them at most `most` ranges, of which there is one at least, by adding the bytes between neighbours: where least is
+    /// between them first.
+    pub fn cover(&mut self, most: usize) {
+        let Some(joins) = self.len().checked_sub(most.max(1)).filter(|joins| *joins > 0) else { return };
+        let pairs = self.iter().zip(self.iter().skip(1));
+        let mut gaps: Vec<_> = pairs.map(|(one, next)| (next.offset - one.end(), one.end())).collect();
+        gaps.select_nth_unstable(joins - 1);
+        for &(length, offset) in &gaps[..joins] {
+            self.insert(Extent { offset, length });
+        }
+    }
+
+    /// As [`Self::cover`], with room for others: what grows one by one is not looked through each time.
+    pub(super) fn bound(&mut self, most: usize) {
+        if self.len() > most {
+            self.cover(most - most / 4);
+        }
+    }
+
+    /// Adds a range, unless it would be one more than `most`.
+    pub(super) fn insert_within(&mut self, extent: Extent, most: usize) {
+        let before = self.len();
+        self.insert(extent);
+        if self.len() > most.max(before) {
+            self.remove(extent);
+        }
+    }
+
+    /// The same bytes as sets of at most `most` ranges each.
+    pub fn parts(&self, most: usize) -> impl Iterator<Item = Self> + '_ {
+        let mut ranges = self.0.iter().map(|(&offset, &end)| (offset, end)).peekable();
+        core::iter::from_fn(move || {
+            ranges.peek()?;
+            Some(Self(ranges.by_ref().take(most.max(1)).collect()))
+        })
     }
 
     /// The ranges in pieces of at most `length` bytes, ascending.
@@ -94,7 +148,6 @@ impl FromIterator<Extent> for Extents {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
     use proptest::prelude::*;
 
     use super::*;
@@ -116,11 +169,38 @@ mod tests {
             }
             for (at, is_in) in bytes.into_iter().enumerate() {
                 let byte = Extent { offset: at as u64, length: 1 };
+                prop_assert_eq!(set.overlaps(byte), is_in);
                 prop_assert_eq!(ranges.iter().any(|range| range.overlaps(byte)), is_in);
             }
             let pieces: Extents = set.pieces(5).collect();
             prop_assert!(set.pieces(5).all(|piece| piece.length <= 5));
-            prop_assert_eq!(pieces, set);
+            prop_assert_eq!(&pieces, &set);
+            for most in 1..6 {
+                let parts: Vec<_> = set.parts(most).collect();
+                prop_assert!(parts.iter().all(|part| !part.is_empty() && part.len() <= most));
+                prop_assert_eq!(parts.len(), set.len().div_ceil(most));
+                let all: Extents = parts.iter().flat_map(Extents::iter).collect();
+                prop_assert_eq!(&all, &set);
+
+                let mut cover = set.clone();
+                cover.cover(most);
+                prop_assert_eq!(cover.len(), set.len().min(most));
+                let mut all = cover.clone();
+                all.unite(&set);
+                prop_assert_eq!(&all, &cover, "nothing is left out");
+                // The gaps that are left are at least as long as any that was closed.
+                let gaps = |set: &Extents| {
+                    let ranges: Vec<_> = set.iter().collect();
+                    let mut gaps: Vec<_> =
+                        ranges.windows(2).map(|pair| pair[1].offset - pair[0].end()).collect();
+                    gaps.sort_unstable();
+                    gaps
+                };
+                prop_assert!(gaps(&set).ends_with(&gaps(&cover)));
+            }
+            let (mut within, extent) = (set.clone(), Extent { offset: 60, length: 2 });
+            within.insert_within(extent, set.len());
+            prop_assert_eq!(within.len(), set.len(), "it touches another one, or is left out");
         }
     }
 }

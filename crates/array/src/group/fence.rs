@@ -65,21 +65,27 @@ pub(super) struct Promise {
     to: Option<Member>,
     term: Term,
     until: Instant,
+    /// The process that has resigned last, and in which term: beacons of it that come late are too late.
+    resigned: Option<(Member, Term)>,
 }
 
 impl Promise {
     /// What a process has to keep that has just been started.
     pub(super) fn unknown(now: Instant, timing: &GroupTiming) -> Self {
-        Self { to: None, term: Term::default(), until: now + timing.promise() }
+        Self { to: None, term: Term::default(), until: now + timing.promise(), resigned: None }
     }
 
     pub(super) const fn none() -> Self {
-        Self { to: None, term: Term { generation: 0, epoch: 0 }, until: Instant(0) }
+        Self { to: None, term: Term { generation: 0, epoch: 0 }, until: Instant(0), resigned: None }
     }
 
-    /// A beacon of `member` is acknowledged, which is primary in `term`.
-    pub(super) fn renew(&mut self, now: Instant, member: Member, term: Term, timing: &GroupTiming) {
-        *self = Self { to: Some(member), term, until: now + timing.promise() };
+    /// A beacon of `member` may be acknowledged, which is primary in `term`. False: it has resigned.
+    pub(super) fn renew(&mut self, now: Instant, member: Member, term: Term, timing: &GroupTiming) -> bool {
+        if self.resigned.is_some_and(|(resigned, until)| resigned == member && term <= until) {
+            return false;
+        }
+        *self = Self { to: Some(member), term, until: now + timing.promise(), ..*self };
+        true
     }
 
     /// Until when the column must not seal for `node`, if it must not. A process of the node to which it promised has an
@@ -93,6 +99,9 @@ impl Promise {
     pub(super) fn release(&mut self, member: Member, term: Term) {
         if self.to == Some(member) && self.term <= term {
             self.until = Instant(0);
+        }
+        if self.resigned.is_none_or(|(_, last)| last <= term) {
+            self.resigned = Some((member, term));
         }
     }
 }
@@ -184,7 +193,7 @@ mod tests {
         let mut promise = Promise::unknown(ms(0), &TIMING);
         assert_eq!(promise.blocks(ms(149), NodeId(1)), Some(ms(150)));
         assert_eq!(promise.blocks(ms(150), NodeId(1)), None);
-        promise.renew(ms(200), member(1), term, &TIMING);
+        assert!(promise.renew(ms(200), member(1), term, &TIMING));
         assert_eq!(promise.blocks(ms(349), NodeId(2)), Some(ms(350)));
         assert_eq!(promise.blocks(ms(349), NodeId(1)), None);
         promise.release(member(1), Term { generation: 1, epoch: 3 });
@@ -192,5 +201,9 @@ mod tests {
         assert_eq!(promise.blocks(ms(349), NodeId(2)), Some(ms(350)));
         promise.release(member(1), term);
         assert_eq!(promise.blocks(ms(201), NodeId(2)), None);
+        assert!(!promise.renew(ms(202), member(1), term, &TIMING), "a beacon that was overtaken");
+        assert_eq!(promise.blocks(ms(203), NodeId(2)), None);
+        assert!(promise.renew(ms(204), member(1), Term { epoch: 5, ..term }, &TIMING));
+        assert_eq!(promise.blocks(ms(205), NodeId(2)), Some(ms(354)));
     }
 }

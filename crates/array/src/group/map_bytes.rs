@@ -138,6 +138,7 @@ impl Map {
         if head[7] != 0 {
             return Err(MapBytesError::Value { at: 7 });
         }
+        let primary = node(array(head, 14)).ok_or(MapBytesError::Value { at: 14 })?;
         let map = Self {
             volume: Uuid(array(head, 16)),
             group: u16::from_le_bytes(array(head, 12)),
@@ -145,10 +146,7 @@ impl Map {
                 generation: u32::from_le_bytes(array(head, 32)),
                 epoch: u64::from_le_bytes(array(head, 36)),
             },
-            primary: Member {
-                node: NodeId(u16::from_le_bytes(array(head, 14))),
-                incarnation: u64::from_le_bytes(array(head, 44)),
-            },
+            primary: Member { node: primary, incarnation: u64::from_le_bytes(array(head, 44)) },
             since: u64::from_le_bytes(array(head, 52)),
             forced: head[5] == 1,
             columns: columns.iter().enumerate().map(column).collect::<Result<_, _>>()?,
@@ -173,7 +171,14 @@ fn column((number, bytes): (usize, &[u8; COLUMN])) -> Result<MapColumn, MapBytes
         (3, 0, since) => State::Fill { since },
         _ => return Err(MapBytesError::Value { at: HEAD + number * COLUMN + 18 }),
     };
-    Ok(MapColumn { disk: Uuid(array(bytes, 0)), node: NodeId(u16::from_le_bytes(array(bytes, 16))), state })
+    let node = node(array(bytes, 16)).ok_or(MapBytesError::Value { at: HEAD + number * COLUMN + 16 })?;
+    Ok(MapColumn { disk: Uuid(array(bytes, 0)), node, state })
+}
+
+/// A node that a cluster can have.
+const fn node(bytes: [u8; 2]) -> Option<NodeId> {
+    let node = u16::from_le_bytes(bytes);
+    if (node as usize) < NodeId::MAX_NODES { Some(NodeId(node)) } else { None }
 }
 
 fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
@@ -230,6 +235,10 @@ mod tests {
         assert_eq!(none, Err(MapBytesError::Map(MapError::NotInSync { node: NodeId(1) })));
         let later = sealed(|map| map.since = map.term.epoch + 1);
         assert_eq!(later, Err(MapBytesError::Value { at: 52 }));
+        let home = sealed(|map| map.primary.node = NodeId(1023));
+        assert_eq!(home, Err(MapBytesError::Value { at: 14 }));
+        let far = sealed(|map| map.columns[1].node = NodeId(1023));
+        assert_eq!(far, Err(MapBytesError::Value { at: HEAD + COLUMN + 16 }));
         let empty = sealed(|map| map.columns.clear());
         assert_eq!(empty, Err(MapBytesError::Map(MapError::Columns { count: 0 })));
     }

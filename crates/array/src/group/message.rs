@@ -159,6 +159,48 @@ pub enum Message<P> {
     },
 }
 
+impl<P> Message<P> {
+    /// The bytes of a write, of a copy or of a read.
+    pub const fn payload(&self) -> Option<&P> {
+        match self {
+            Self::Got { payload, .. } | Self::Put { payload, .. } => Some(payload),
+            _ => None,
+        }
+    }
+
+    /// The same with what `change` makes of the bytes.
+    pub fn map<Q>(self, change: impl FnOnce(P) -> Q) -> Message<Q> {
+        match self {
+            Self::Got { term, number, payload } => Message::Got { term, number, payload: change(payload) },
+            Self::Put { term, number, floor, extent, payload, missed, origin } => {
+                Message::Put { term, number, floor, extent, payload: change(payload), missed, origin }
+            }
+            Self::Beacon { term, member, sequence, floor } => {
+                Message::Beacon { term, member, sequence, floor }
+            }
+            Self::BeaconAck { member, sequence } => Message::BeaconAck { member, sequence },
+            Self::Seal(map) => Message::Seal(map),
+            Self::Waiting { term } => Message::Waiting { term },
+            Self::Sealed { term, report } => Message::Sealed { term, report },
+            Self::Get { term, number, extent } => Message::Get { term, number, extent },
+            Self::PutDone { term, number } => Message::PutDone { term, number },
+            Self::Open { term, origins, missed } => Message::Open { term, origins, missed },
+            Self::Opened { term } => Message::Opened { term },
+            Self::Harden { term, number, floor, admits } => Message::Harden { term, number, floor, admits },
+            Self::Hardened { term, number } => Message::Hardened { term, number },
+            Self::CaughtUp { term, extents } => Message::CaughtUp { term, extents },
+            Self::Here { disk, generation, in_sync_epoch } => {
+                Message::Here { disk, generation, in_sync_epoch }
+            }
+            Self::Refused { term } => Message::Refused { term },
+            Self::Restarted { term } => Message::Restarted { term },
+            Self::Failed { term } => Message::Failed { term },
+            Self::HandOver(map) => Message::HandOver(map),
+            Self::Resigned { member, term } => Message::Resigned { member, term },
+        }
+    }
+}
+
 /// What a process of a column's node remembers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Memory {

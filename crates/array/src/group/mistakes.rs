@@ -1,5 +1,24 @@
 //! Deliberate mistakes, one at a time, to show that the tests' world finds them.
 
+use super::extents::EXTENTS_MAX;
+use super::origins::{APPLIED_MAX, ORIGINS_MAX};
+use super::primary::OPEN_MAX;
+
+/// How much a machine remembers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// Ranges that were missed, or are not at all columns.
+    pub(super) extents: usize,
+    /// Ranges that a column being filled has confirmed.
+    pub(super) copied: usize,
+    /// Commands of a client that were applied, beyond which others wait while one is open.
+    pub(super) applied: usize,
+    /// Commands of all clients that a column reports.
+    pub(super) origins: usize,
+    /// Bytes of writes that are open at the columns, beyond which others wait.
+    pub(super) open: u64,
+}
+
 /// A mistake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Mistake {
@@ -37,17 +56,35 @@ pub(super) enum Mistake {
     ForgetFillWrites,
 }
 
-/// The mistake that a machine makes: none, outside tests.
+/// The mistake that a machine makes, and how much it remembers: none, and all that is allowed, outside tests.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub(super) struct Made {
     #[cfg(test)]
     mistake: u8,
+    /// It remembers next to nothing.
+    #[cfg(test)]
+    pub(super) has_little_room: bool,
 }
 
 impl Made {
     #[cfg(test)]
     pub(super) const fn new(mistake: Mistake) -> Self {
-        Self { mistake: mistake as u8 + 1 }
+        Self { mistake: mistake as u8 + 1, has_little_room: false }
+    }
+
+    /// How much the machine remembers.
+    pub(super) const fn bounds(self) -> Bounds {
+        #[cfg(test)]
+        if self.has_little_room {
+            return Bounds { extents: 1, copied: 1, applied: 2, origins: 2, open: 2 };
+        }
+        Bounds {
+            extents: EXTENTS_MAX,
+            copied: 16 * EXTENTS_MAX,
+            applied: APPLIED_MAX,
+            origins: ORIGINS_MAX,
+            open: OPEN_MAX,
+        }
     }
 
     #[cfg(test)]

@@ -13,7 +13,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::mem;
 
-use cards_core::{Instant, NodeId};
+use cards_core::{Duration, Instant, NodeId};
 use cards_layout::format::Uuid;
 
 use super::column::Column;
@@ -33,6 +33,10 @@ pub struct Size {
     /// Bytes of one copy from a column to another.
     pub copy_bytes: u64,
 }
+
+/// Bytes of writes that are open at the columns, beyond which others wait: a column that needs longer for so many than
+/// [`GroupTiming::put_timeout`] is dropped, and one on a slow disk is not, however much there is to write.
+pub(super) const OPEN_MAX: u64 = 16 << 20;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Stage {
@@ -104,6 +108,15 @@ struct Put<P> {
     /// All columns that must have it have it.
     is_complete: bool,
     since: Instant,
+    again: Again,
+}
+
+/// A write that has not begun.
+#[derive(Debug)]
+struct Write<P> {
+    extent: Extent,
+    payload: P,
+    origin: Option<Origin>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -111,6 +124,33 @@ struct Get {
     extent: Extent,
     from: u8,
     reason: Reason,
+    again: Again,
+}
+
+/// When what costs bytes is sent again: after a pause that doubles each time, up to [`Again::LONGEST`] times the first one. A disk or a link
+/// that is slow would else be given all of it several times.
+#[derive(Clone, Copy, Debug)]
+struct Again {
+    at: Instant,
+    pause: Duration,
+}
+
+impl Again {
+    const LONGEST: u32 = 4;
+
+    fn first(now: Instant, timing: &GroupTiming) -> Self {
+        Self { at: now + timing.resend, pause: timing.resend }
+    }
+
+    /// Whether it is sent again now.
+    fn is_due(&mut self, now: Instant, timing: &GroupTiming) -> bool {
+        let is_due = self.at <= now;
+        if is_due {
+            self.pause = (self.pause * 2).min(timing.resend * Self::LONGEST);
+            self.at = now + self.pause;
+        }
+        is_due
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -166,11 +206,16 @@ pub(super) struct Primary<P> {
     reconcile: VecDeque<Extent>,
     missed: Extents,
     origins: Origins,
+    /// The same, and those that all columns have applied since: with what is open, all that any column may know.
+    applied: Origins,
     next_number: u64,
     puts: BTreeMap<u64, Put<P>>,
     gets: BTreeMap<u64, Get>,
     hardens: BTreeMap<u64, Harden>,
+    /// Commands that something open is in the way of.
     waiting: VecDeque<(Token, Command<P>)>,
+    /// Writes that wait because so many bytes are open, and for nothing else: none overlaps another one.
+    held: VecDeque<(Token, Write<P>)>,
     /// Results that are told while the right lasts.
     results: VecDeque<(Token, Option<P>)>,
     fill: Option<Fill>,
@@ -217,11 +262,13 @@ impl<P: Clone> Primary<P> {
             reconcile: VecDeque::new(),
             missed: Extents::default(),
             origins: Origins::default(),
+            applied: Origins::default(),
             next_number: 1,
             puts: BTreeMap::new(),
             gets: BTreeMap::new(),
             hardens: BTreeMap::new(),
             waiting: VecDeque::new(),
+            held: VecDeque::new(),
             results: VecDeque::new(),
             fill: None,
             caught_up: Extents::default(),
@@ -264,6 +311,10 @@ impl<P: Clone> Primary<P> {
         }
         let hardens = mem::take(&mut self.hardens).into_values();
         again.extend(hardens.filter_map(|harden| Some((harden.token?, Command::Flush))));
+        let held = mem::take(&mut self.held).into_iter();
+        again.extend(held.map(|(token, Write { extent, payload, origin })| {
+            (token, Command::Write { extent, payload, origin })
+        }));
         again.append(&mut self.waiting);
         self.waiting = again;
         // The column that was filled last is in sync, or has to be filled again.
@@ -367,7 +418,7 @@ impl<P: Clone> Primary<P> {
         }
         if self.resend_at <= now {
             self.resend_at = now + self.timing.resend;
-            self.resend(out);
+            self.resend(now, out);
         }
         if self.stage == Stage::Reading && self.writes_at.is_some_and(|at| at <= now) {
             self.stage = Stage::Serving;
@@ -375,7 +426,7 @@ impl<P: Clone> Primary<P> {
     }
 
     /// Sends again what has no answer.
-    fn resend(&self, out: &mut Outputs<P>) {
+    fn resend(&mut self, now: Instant, out: &mut Outputs<P>) {
         match self.stage {
             Stage::Sealing => {
                 for column in self.written().columns().filter(|column| !self.reports.contains_key(column)) {
@@ -385,11 +436,20 @@ impl<P: Clone> Primary<P> {
             Stage::Opening => self.send_open(out),
             Stage::Reconciling | Stage::Reading | Stage::Serving => {}
         }
-        for (number, put) in &self.puts {
-            self.send_put(*number, put, out);
+        let timing = self.timing;
+        let puts = self
+            .puts
+            .iter_mut()
+            .filter_map(|(number, put)| put.again.is_due(now, &timing).then_some(*number));
+        for number in puts.collect::<Vec<_>>() {
+            self.send_put(number, &self.puts[&number], out);
         }
-        for (number, get) in &self.gets {
-            self.send_get(*number, get, out);
+        let gets = self
+            .gets
+            .iter_mut()
+            .filter_map(|(number, get)| get.again.is_due(now, &timing).then_some(*number));
+        for number in gets.collect::<Vec<_>>() {
+            self.send_get(number, &self.gets[&number], out);
         }
         for (number, harden) in &self.hardens {
             self.send_harden(*number, harden, out);
@@ -525,7 +585,8 @@ impl<P: Clone> Primary<P> {
         let majority = self.made.is(Mistake::MajorityAcknowledges);
         let forgets = self.made.is(Mistake::ForgetFillWrites);
         let mut fill = self.fill.as_mut();
-        let results = &mut self.results;
+        let (results, applied) = (&mut self.results, &mut self.applied);
+        let most = self.made.bounds().copied;
         self.puts.retain(|_, put| {
             let needed = put.targets.without(Mask(!must.0));
             let enough = put.confirmed.covers(needed)
@@ -546,7 +607,11 @@ impl<P: Clone> Primary<P> {
                 && let Some(fill) = &mut fill
                 && put.confirmed.has(fill.column)
             {
-                fill.copied.insert(put.extent);
+                // What is left out stays missed, and is copied once more after the next absence.
+                fill.copied.insert_within(put.extent, most);
+            }
+            if let Some(origin) = put.origin.filter(|_| !is_open) {
+                applied.insert(origin);
             }
             is_open
         });
@@ -599,6 +664,10 @@ impl<P: Clone> Primary<P> {
         if !self.map.is_whole() && !self.made.is(Mistake::ForgetUnstable) {
             self.missed.unite(&unstable);
         }
+        self.applied = self.origins.clone();
+        let most = self.made.bounds().extents;
+        unstable.cover(most);
+        self.missed.cover(most);
         let skips = reports.len() == 1 || self.made.is(Mistake::SkipReconciliation);
         self.reconcile = unstable.pieces(self.size.copy_bytes).filter(|_| !skips).collect();
         self.stage = Stage::Reconciling;
@@ -609,7 +678,7 @@ impl<P: Clone> Primary<P> {
             return;
         }
         if let Some(extent) = self.reconcile.pop_front() {
-            self.get(Get { extent, from: self.source, reason: Reason::Reconcile }, out);
+            self.get(now, extent, (self.source, Reason::Reconcile), out);
         } else {
             self.stage = Stage::Opening;
             self.resend_at = now + self.timing.resend;
@@ -627,8 +696,9 @@ impl<P: Clone> Primary<P> {
 
     fn send_caught_up(&self, extents: &Extents, out: &mut Outputs<P>) {
         for column in self.written().columns() {
-            let extents = Box::new(extents.clone());
-            out.send(self.node(column), Message::CaughtUp { term: self.map.term, extents });
+            for extents in extents.parts(self.made.bounds().extents).map(Box::new) {
+                out.send(self.node(column), Message::CaughtUp { term: self.map.term, extents });
+            }
         }
     }
 
@@ -680,7 +750,7 @@ impl<P: Clone> Primary<P> {
                     if self.made.is(Mistake::ClearWhenSent) {
                         self.send_caught_up(&[extent].into_iter().collect(), out);
                     }
-                    self.get(Get { extent, from: self.own, reason: Reason::Fill }, out);
+                    self.get(now, extent, (self.own, Reason::Fill), out);
                 }
                 None if !self.puts.values().any(is_behind) => {
                     fill.step = FillStep::Hardening;
@@ -701,7 +771,8 @@ impl<P: Clone> Primary<P> {
         None
     }
 
-    fn get(&mut self, get: Get, out: &mut Outputs<P>) {
+    fn get(&mut self, now: Instant, extent: Extent, (from, reason): (u8, Reason), out: &mut Outputs<P>) {
+        let get = Get { extent, from, reason, again: Again::first(now, &self.timing) };
         let number = self.number();
         self.send_get(number, &get, out);
         self.gets.insert(number, get);
@@ -727,15 +798,16 @@ impl<P: Clone> Primary<P> {
 
     /// Bytes are here.
     fn got(&mut self, now: Instant, number: u64, payload: P, out: &mut Outputs<P>) {
-        let Some(Get { extent, from, reason }) = self.gets.remove(&number) else { return };
+        let Some(Get { extent, from, reason, .. }) = self.gets.remove(&number) else { return };
         let mut targets: Mask = match reason {
             Reason::Command(token) => return self.results.push_back((token, Some(payload))),
             Reason::Reconcile => self.map.in_sync().collect(),
             Reason::Fill => self.fill.as_ref().map(|fill| fill.column).into_iter().collect(),
         };
         targets = targets.without([from].into_iter().collect());
-        let (origin, confirmed, since) = (None, Mask::default(), now);
-        self.put(Put { extent, payload, origin, reason, targets, confirmed, is_complete: false, since }, out);
+        let (origin, confirmed) = (None, Mask::default());
+        let (is_complete, since, again) = (false, now, Again::first(now, &self.timing));
+        self.put(Put { extent, payload, origin, reason, targets, confirmed, is_complete, since, again }, out);
     }
 
     /// Begins commands that nothing open is in the way of.
@@ -753,46 +825,105 @@ impl<P: Clone> Primary<P> {
                 Command::Read { extent } => (*extent, false),
                 Command::Write { extent, .. } => (*extent, true),
             };
-            let is_in_way =
-                |other: Extent, other_writes: bool| other.overlaps(extent) && (writes || other_writes);
-            let waits = behind.iter().any(|(other, other_writes)| is_in_way(*other, *other_writes))
-                || self.puts.values().any(|put| is_in_way(put.extent, true))
-                || self.gets.values().any(|get| is_in_way(get.extent, get.reason == Reason::Fill))
+            let waits = behind
+                .iter()
+                .any(|(other, other_writes)| other.overlaps(extent) && (writes || *other_writes))
+                || self.held.iter().any(|(_, write)| write.extent.overlaps(extent))
+                || self.is_in_way(extent, writes)
                 || writes && self.stage < Stage::Serving;
-            if waits {
-                behind.push((extent, writes));
-                self.waiting.push_back((token, command));
-                continue;
-            }
             match command {
-                Command::Flush => {}
-                Command::Read { extent } => {
-                    self.get(Get { extent, from: self.own, reason: Reason::Command(token) }, out);
+                command if waits => {
+                    behind.push((extent, writes));
+                    self.waiting.push_back((token, command));
                 }
                 Command::Write { extent, payload, origin } => {
-                    match origin.map_or(Known::New, |origin| own.origins.known(&origin)) {
-                        Known::Applied => self.results.push_back((token, None)),
-                        Known::Answered => refuse(token, CommandError::Answered, out),
-                        Known::InDoubt => refuse(token, CommandError::InDoubt, out),
-                        Known::New => {
-                            let (targets, confirmed) = (self.written(), Mask::default());
-                            let (reason, is_complete, since) = (Reason::Command(token), false, now);
-                            let put = Put {
-                                extent,
-                                payload,
-                                origin,
-                                reason,
-                                targets,
-                                confirmed,
-                                is_complete,
-                                since,
-                            };
-                            self.put(put, out);
-                        }
+                    let write = Write { extent, payload, origin };
+                    if self.lacks_room(&write, own) {
+                        behind.push((extent, writes));
+                        let Write { extent, payload, origin } = write;
+                        self.waiting.push_back((token, Command::Write { extent, payload, origin }));
+                    } else if !self.held.is_empty() || self.is_full(extent) {
+                        // A long one is not passed by short ones again and again.
+                        self.held.push_back((token, write));
+                    } else {
+                        self.write(now, token, write, out, own);
                     }
+                }
+                Command::Flush => {}
+                Command::Read { .. } => {
+                    self.get(now, extent, (self.own, Reason::Command(token)), out);
                 }
             }
         }
+        while let Some((_, first)) = self.held.front()
+            && !self.is_full(first.extent)
+            && let Some((token, write)) = self.held.pop_front()
+        {
+            if self.is_in_way(write.extent, true) || self.lacks_room(&write, own) {
+                let Write { extent, payload, origin } = write;
+                self.waiting.push_front((token, Command::Write { extent, payload, origin }));
+            } else {
+                self.write(now, token, write, out, own);
+            }
+        }
+    }
+
+    /// Whether a command cannot begin because of what is open.
+    fn is_in_way(&self, extent: Extent, writes: bool) -> bool {
+        let is_put = |put: &Put<P>| put.extent.overlaps(extent);
+        let is_get = |get: &Get| get.extent.overlaps(extent) && (writes || get.reason == Reason::Fill);
+        self.puts.values().any(is_put) || self.gets.values().any(is_get)
+    }
+
+    /// Whether a write has to wait for others to end.
+    fn is_full(&self, extent: Extent) -> bool {
+        let open: u64 = self.puts.values().map(|put| put.extent.length).sum();
+        open > 0 && open + extent.length > self.made.bounds().open
+    }
+
+    /// Begins a write.
+    fn write(&mut self, now: Instant, token: Token, write: Write<P>, out: &mut Outputs<P>, own: &Column) {
+        let Write { extent, payload, origin } = write;
+        match origin.map_or(Known::New, |origin| own.origins.known(&origin)) {
+            Known::Applied => self.results.push_back((token, None)),
+            Known::Answered => refuse(token, CommandError::Answered, out),
+            Known::InDoubt => refuse(token, CommandError::InDoubt, out),
+            Known::New => {
+                let origin = origin.map(|origin| Origin { oldest: self.oldest(&origin), ..origin });
+                let (targets, confirmed, reason) = (self.written(), Mask::default(), Reason::Command(token));
+                let (is_complete, since, again) = (false, now, Again::first(now, &self.timing));
+                self.put(
+                    Put { extent, payload, origin, reason, targets, confirmed, is_complete, since, again },
+                    out,
+                );
+            }
+        }
+    }
+
+    /// Commands of the same client that are open.
+    fn open_of(&self, origin: &Origin) -> impl Iterator<Item = Origin> + '_ {
+        let client = origin.client;
+        self.puts.values().filter_map(|put| put.origin).filter(move |open| open.client == client)
+    }
+
+    /// The number below which the client of a command repeats none, by all that it has said here. Each column is told, so that none knows
+    /// more commands than the primary has counted.
+    fn oldest(&self, origin: &Origin) -> u64 {
+        let said = self.open_of(origin).map(|open| open.oldest).max().unwrap_or_default();
+        origin.oldest.max(said).max(self.applied.oldest(origin.client))
+    }
+
+    /// Whether a command has to wait because columns would have to know too many of its client. One that is alone does not: if its client
+    /// has sent it again since others were answered, it says so.
+    fn lacks_room(&self, write: &Write<P>, own: &Column) -> bool {
+        let Some(origin) = &write.origin else { return false };
+        if own.origins.known(origin) != Known::New {
+            return false;
+        }
+        let oldest = self.oldest(origin);
+        let open = self.open_of(origin).filter(|open| open.request >= oldest).count();
+        let most = self.made.bounds().applied;
+        open > 0 && open + self.applied.applied_from(origin.client, oldest) >= most
     }
 
     /// The map that the primary wants next, if it wants another one. It is proposed at once.

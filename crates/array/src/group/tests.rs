@@ -4,5 +4,6 @@ mod directed;
 mod history;
 mod media;
 mod random;
+mod room;
 mod runs;
 mod world;

@@ -180,14 +180,16 @@ impl Store {
             }
             // What is being settled may be of these pieces; they are free only afterwards.
             (Step::Pieces, Work::Remove(_)) if self.settle.is_some() => making.waits = false,
-            (Step::Pieces, Work::Remove(_)) => {
+            (Step::Pieces, Work::Remove(key)) => {
                 let free = |piece: &u32| self.tables.set_piece(*piece, Piece::Free);
                 let cycle = making.pieces.iter().map(free).max();
+                self.missed.remove(&key);
                 for piece in &making.pieces {
                     let first = u64::from(*piece) * sizes.sum_pages();
                     (first..first + sizes.sum_pages()).for_each(|page| self.sums.forget(page));
                     let regions = regions_of(&sizes, *piece);
                     self.regions.unsure.retain(|region, _| !regions.contains(region));
+                    self.regions.held.retain(|region, _| !regions.contains(region));
                 }
                 making.step = Step::Answer;
                 making.waits = self.wait_for(cycle);

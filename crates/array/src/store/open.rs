@@ -1,19 +1,20 @@
 //! What a disk says when it is opened.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::fmt;
 
 use cards_layout::domain::Name;
 use cards_layout::format::{
-    Column, ColumnPage, PageError, PageId, Piece, PiecePage, REGIONS, RegionMap, RegionPage, Sequenced,
-    Sizes, Slot, Superblock, UNIT, Uuid, newest,
+    ColumnPage, PageError, PageId, Piece, PiecePage, REGIONS, RegionMap, RegionPage, Sequenced, Sizes, Slot,
+    Superblock, UNIT, Uuid, newest,
 };
 
 use super::regions::{Bit, Region, Regions};
 use super::sums::Sums;
 use super::tables::{Page, Tables};
 use super::{ColumnKey, Effect, Life, Purpose, Store};
+use crate::group::Extent;
 
 /// Who opens a disk.
 #[derive(Clone, Debug)]
@@ -145,6 +146,9 @@ impl Store {
                 regions[map as usize].push(found);
             }
         }
+        let was_closed = superblock.closed;
+        // What a killed process has written is there as long as its machine has not been started again.
+        let is_same_boot = superblock.boot == opener.boot && !opener.boot.is_nil();
         let mut tables = Tables::new(superblock, pieces, columns, regions);
         let columns = of_columns(&mut tables)?;
         tables.superblock.closed = false;
@@ -154,18 +158,34 @@ impl Store {
         if opener.cluster.is_some() {
             tables.superblock.cluster_name = opener.cluster;
         }
-        tables.mark(Page::Superblock);
+        let loses = !was_closed && !is_same_boot && tables.lose_power();
+        let announced_by = if loses { 2 } else { tables.mark(Page::Superblock) };
+        let mirrored: BTreeSet<ColumnKey> =
+            tables.entered().filter(|column| column.mirrored).map(ColumnKey::from).collect();
         let mut dirty = Regions::default();
         for region in tables.regions_set(RegionMap::Dirty) {
-            dirty.map.insert(region, Region { bit: Bit::Setting(0), writers: 0, at: 0, turn: 0 });
             let piece = (region >> (sizes.piece_shift - sizes.region_shift)) as u32;
-            if matches!(tables.piece(piece), Piece::Owned(_)) {
-                dirty.unsure.insert(region, 0);
+            let mut settled = false;
+            if let Piece::Owned(owner) = tables.piece(piece) {
+                let is_mirrored = mirrored.contains(&ColumnKey::from(&owner));
+                if is_mirrored {
+                    dirty.held.insert(region, 1);
+                }
+                // A disk is closed with such regions, whose writes were not released.
+                settled = was_closed && is_mirrored;
+                if !settled {
+                    dirty.unsure.insert(region, 0);
+                }
             }
+            let found = Region { bit: Bit::Setting(0), writers: 0, at: 0, turn: 0, settled };
+            dirty.map.insert(region, found);
         }
         let mut store = Self {
             tables,
             columns,
+            missed: BTreeMap::new(),
+            announced_by,
+            is_announced: false,
             regions: dirty,
             sums: Sums::new(opener.tuning.sum_pages),
             requests: BTreeMap::new(),
@@ -178,6 +198,10 @@ impl Store {
             life: Life::Open,
             tuning: opener.tuning,
         };
+        for key in mirrored {
+            let missed = store.missed(key).map(|(offset, length)| Extent { offset, length }).collect();
+            store.missed.insert(key, missed);
+        }
         let io = store.io(Purpose::CycleSync);
         out.push(Effect::Sync { io });
         Ok(store)
@@ -198,10 +222,8 @@ fn chosen<T: Sequenced>(
 
 /// The pieces of each column. Those of columns that are not in the table become free: they were on their way in or out.
 fn of_columns(tables: &mut Tables) -> Result<BTreeMap<ColumnKey, Vec<u32>>, OpenError> {
-    let entered: Vec<Column> =
-        tables.columns.iter().flat_map(|page| page.entries.iter().flatten().cloned()).collect();
     let mut found: BTreeMap<ColumnKey, BTreeMap<u32, u32>> =
-        entered.iter().map(|column| (column.into(), BTreeMap::new())).collect();
+        tables.entered().map(|column| (column.into(), BTreeMap::new())).collect();
     let owned: Vec<_> = tables.owned().collect();
     for (piece, owner) in owned {
         let column = ColumnKey::from(&owner);

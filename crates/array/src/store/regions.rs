@@ -23,6 +23,8 @@ pub(super) struct Region {
     pub(super) at: u64,
     /// The same by [`Regions::turn`].
     pub(super) turn: u64,
+    /// Its checksums are on the disk and its data durable; it is dirty for writes that are not released.
+    pub(super) settled: bool,
 }
 
 /// Those that are not clean, by number.
@@ -31,6 +33,10 @@ pub(super) struct Regions {
     pub(super) map: BTreeMap<u64, Region>,
     /// Checksums of their units are not known, up to this unit of the region.
     pub(super) unsure: BTreeMap<u64, u64>,
+    /// How many writes of groups stay to be released; not 0.
+    pub(super) held: BTreeMap<u64, u32>,
+    /// Regions that have been missed, while that is not durable: the cycle after which it is.
+    pub(super) missing: BTreeMap<u64, u64>,
     /// Counts writes that began or ended, and settlings.
     pub(super) turn: u64,
 }
@@ -42,6 +48,7 @@ impl Regions {
         if let Some(found) = self.map.get_mut(&region) {
             found.at = found.at.max(now);
             found.turn = self.turn;
+            found.settled = false;
         }
     }
 
@@ -56,12 +63,29 @@ impl Regions {
                 && region.writers == 0
                 && region.at <= before
                 && !self.unsure.contains_key(number)
+                && !self.rests(*number)
         })
         .collect()
     }
 
+    /// Whether all is done for a region but that its writes are released.
+    pub(super) fn rests(&self, region: u64) -> bool {
+        self.held.contains_key(&region) && self.map.get(&region).is_some_and(|found| found.settled)
+    }
+
+    /// A write is released.
+    pub(super) fn release(&mut self, region: u64) {
+        if let Some(held) = self.held.get_mut(&region) {
+            *held -= 1;
+            if *held == 0 {
+                self.held.remove(&region);
+            }
+        }
+    }
+
     /// A cycle has ended.
     pub(super) fn cycle_ended(&mut self, cycle: u64) {
+        self.missing.retain(|_, number| *number > cycle);
         self.map.retain(|_, region| {
             if matches!(region.bit, Bit::Setting(number) if number <= cycle) {
                 region.bit = Bit::Set;

@@ -2,7 +2,8 @@
 //!
 //! Regions that nobody has written for a while are settled together: all regions that share a page of checksums with them become
 //! dirty, the pages are written, a sync makes them and all data durable, and the bits of those that were left alone meanwhile
-//! are cleared.
+//! are cleared. A region with a write that its group has not released is settled once, and keeps its bit: the group may have to
+//! compare it with other copies.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -57,7 +58,7 @@ impl Store {
         for page in &pages {
             for region in Place::of_sum_page(&sizes, *page).regions(&sizes) {
                 let is_new = !self.regions.map.contains_key(&region);
-                durable = durable.max(self.make_dirty(region, false));
+                durable = durable.max(self.make_dirty(region));
                 if is_new {
                     regions.insert(region);
                 }
@@ -117,7 +118,12 @@ impl Store {
             let is_unsure = self.regions.unsure.contains_key(&number);
             let Some(region) = self.regions.map.get_mut(&number) else { continue };
             let is_left_alone = region.bit == Bit::Set && region.writers == 0 && region.turn < turn;
-            if is_left_alone && is_written && !is_unsure {
+            if !is_left_alone || !is_written || is_unsure {
+                continue;
+            }
+            if self.regions.held.contains_key(&number) {
+                region.settled = true;
+            } else {
                 region.bit = Bit::Clearing(self.tables.set_region(RegionMap::Dirty, number, false));
             }
         }

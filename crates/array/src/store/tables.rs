@@ -10,8 +10,8 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use cards_layout::format::{
-    ColumnPage, Owner, PageId, Piece, PiecePage, REGIONS, RegionMap, RegionPage, SUPERBLOCKS, Sizes, Slot,
-    Superblock, UNIT,
+    Column, ColumnPage, Owner, PageId, Piece, PiecePage, REGIONS, RegionMap, RegionPage, SUPERBLOCKS, Sizes,
+    Slot, Superblock, UNIT,
 };
 
 /// A page of superblock or tables.
@@ -79,7 +79,7 @@ impl Tables {
         self.cycle > 0 || !self.runs
     }
 
-    fn encode(&mut self, page: Page) -> (u64, Box<[u8; UNIT]>) {
+    pub(super) fn encode(&mut self, page: Page) -> (u64, Box<[u8; UNIT]>) {
         let sizes = self.superblock.sizes;
         let disk = self.superblock.disk.key();
         let (at, bytes) = match page {
@@ -120,6 +120,26 @@ impl Tables {
         let (page, at) = ((region / REGIONS as u64) as usize, (region % REGIONS as u64) as usize);
         self.regions[map as usize][page].set(at, value);
         self.mark(Page::Regions(map, page as u32))
+    }
+
+    /// Columns in the table.
+    pub(super) fn entered(&self) -> impl Iterator<Item = &Column> {
+        self.columns.iter().flat_map(|page| page.entries.iter().flatten())
+    }
+
+    /// The machine has lost power: copies say so from now on. Whether there is one that did not say it yet.
+    pub(super) fn lose_power(&mut self) -> bool {
+        let mut loses = false;
+        for number in 0..self.columns.len() {
+            let entries = self.columns[number].entries.iter_mut().flatten();
+            let copies: Vec<_> = entries.filter(|column| column.mirrored && !column.lossy).collect();
+            if !copies.is_empty() {
+                copies.into_iter().for_each(|column| column.lossy = true);
+                self.mark(Page::Columns(number as u32));
+                loses = true;
+            }
+        }
+        loses
     }
 
     /// Regions whose bit is set.

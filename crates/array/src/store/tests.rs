@@ -8,7 +8,10 @@ use std::println;
 
 use cards_layout::format::{Column, SUPERBLOCKS, Sizes, Slot, Sum, Superblock, UNIT, Uuid, crc32c, newest};
 
+mod copies;
+
 use super::*;
+use crate::group::Extent;
 
 const SECTOR: usize = 512;
 const KEY: ColumnKey = ColumnKey { volume: 7, group: 1, column: 0 };
@@ -110,14 +113,15 @@ fn formatted() -> Disk {
     at
 }
 
-fn open(disk: &Disk, out: &mut Vec<Effect>) -> Result<Store, OpenError> {
+/// Opens the disk after the machine was started for the `boot`-th time.
+fn open(disk: &Disk, boot: u8, out: &mut Vec<Effect>) -> Result<Store, OpenError> {
     let decode = |slot: Slot| Superblock::decode(&disk.read(SUPERBLOCKS[slot as usize] / UNIT as u64), slot);
     let superblock = newest(decode(Slot::A), decode(Slot::B)).expect("a superblock").value;
     let pages = tables_length(&superblock.sizes) / UNIT as u64;
     let tables: Vec<u8> = (0..pages).flat_map(|page| *disk.read(page)).collect();
     // Little room, so that all of it is used.
     let tuning = Tuning { sum_pages: 2, hot: 0, settle_after: 1_000 };
-    let opener = Opener { boot: Uuid::random([9; 16]), now_us: 1, node: None, cluster: None, tuning };
+    let opener = Opener { boot: Uuid::random([boot; 16]), now_us: 1, node: None, cluster: None, tuning };
     Store::open(superblock, &tables, opener, out)
 }
 
@@ -155,9 +159,30 @@ fn fits(bytes: &[u8; UNIT], sum: Sum) -> bool {
 
 #[derive(Clone, Debug)]
 enum Asked {
-    Read { first: u64, units: u64 },
-    Write { first: u64, values: Vec<u64> },
-    Sync { before: BTreeMap<u64, u64> },
+    Read {
+        first: u64,
+        units: u64,
+    },
+    Write {
+        first: u64,
+        values: Vec<u64>,
+    },
+    Sync {
+        before: BTreeMap<u64, u64>,
+    },
+    /// Of a group: a write, a sync of what was done before, a note of what was missed, a record.
+    Put {
+        number: u64,
+    },
+    Harden {
+        numbers: BTreeSet<u64>,
+    },
+    Mark {
+        unit: u64,
+    },
+    Record {
+        at: usize,
+    },
     Other,
 }
 
@@ -178,13 +203,17 @@ struct World {
     ticks: u64,
     /// Read data, until their checksums are there.
     read: BTreeMap<Ticket, Vec<Bytes>>,
+    boot: u8,
+    copies: copies::Copies,
+    /// What the group found and has not released.
+    found_dirty: Option<crate::group::Disk>,
 }
 
 impl World {
     fn new(seed: u64) -> Self {
         let disk = formatted();
         let mut out = Vec::new();
-        let store = open(&disk, &mut out).unwrap();
+        let store = open(&disk, 0, &mut out).unwrap();
         let count = u64::from(LONG) << (store.sizes().piece_shift - 12);
         let unit = Unit { latest: 0, may_be: BTreeSet::from([0]) };
         let mut world = Self {
@@ -200,6 +229,9 @@ impl World {
             places: [1, 3, 24][seed as usize % 3],
             ticks: [1, 6][seed as usize % 2],
             read: BTreeMap::new(),
+            boot: 0,
+            copies: copies::Copies::default(),
+            found_dirty: None,
         };
         world.take(out);
         let column = column(KEY.column);
@@ -258,6 +290,10 @@ impl World {
                 }
             }
             (Asked::Other, Ok(Answer::Done)) => {}
+            (
+                Asked::Put { .. } | Asked::Harden { .. } | Asked::Mark { .. } | Asked::Record { .. },
+                Ok(Answer::Done),
+            ) => self.copy_answered(&asked),
             _ => panic!("{asked:?}: {result:?}"),
         }
     }
@@ -303,6 +339,10 @@ impl World {
                             self.disk.write(page(at) + i as u64, bytes);
                         }
                     }
+                    Asked::Put { number } => {
+                        let (unit, value) = self.copy_is_there(number);
+                        self.disk.write(page(at), bytes_of(unit, value));
+                    }
                     other => panic!("data of {other:?}"),
                 }
                 self.with(|store, now, out| store.done(io, true, now, out));
@@ -328,7 +368,7 @@ impl World {
             Asked::Write { first: other, values } => {
                 *other < first + units && first < other + values.len() as u64
             }
-            Asked::Sync { .. } | Asked::Other => false,
+            _ => false,
         };
         (!self.asked.values().any(is_open)).then_some((first, units))
     }
@@ -389,7 +429,7 @@ impl World {
         self.read.clear();
         self.disk.cut(&mut self.random);
         let mut out = Vec::new();
-        self.store = open(&self.disk, &mut out).unwrap();
+        self.store = open(&self.disk, self.boot, &mut out).unwrap();
         self.take(out);
         self.resum();
         self.check();
@@ -412,6 +452,9 @@ impl World {
                         for (i, value) in values.into_iter().enumerate() {
                             self.disk.write(at / UNIT as u64 + i as u64, bytes_of(first + i as u64, value));
                         }
+                    } else if let Some(Asked::Put { number }) = self.asked.get(&ticket) {
+                        let (unit, value) = self.copy_is_there(*number);
+                        self.disk.write(at / UNIT as u64, bytes_of(unit, value));
                     }
                 }
                 _ => {}
@@ -502,7 +545,7 @@ fn runs(seeds: core::ops::Range<u64>) {
         }
         world.close();
         let mut out = Vec::new();
-        let store = open(&world.disk, &mut out).unwrap();
+        let store = open(&world.disk, world.boot, &mut out).unwrap();
         assert_eq!(store.unsure().count(), 0, "closed disks have no unsure regions");
     }
 }
@@ -552,7 +595,7 @@ impl World {
 
     /// Regions that a disk would not be sure of if power were cut now and all that was done were there.
     fn dirty(&self) -> usize {
-        open(&self.disk, &mut Vec::new()).unwrap().unsure().count()
+        open(&self.disk, self.boot, &mut Vec::new()).unwrap().unsure().count()
     }
 }
 
@@ -614,14 +657,22 @@ fn a_missed_write_is_remembered_until_it_is_caught_up() {
     world.with(|store, now, out| store.write(ticket, KEY, 300 * UNIT as u64, sums, true, now, out));
     world.run();
     let region = [(1 << 20, 1 << 20)];
-    let disk = |world: &World| open(&world.disk, &mut Vec::new()).unwrap().missed(KEY).collect::<Vec<_>>();
+    let disk = |world: &World| {
+        open(&world.disk, world.boot, &mut Vec::new()).unwrap().missed(KEY).collect::<Vec<_>>()
+    };
     assert_eq!(disk(&world), region);
     world.wait(10_000);
     world.run();
     assert_eq!((world.dirty(), disk(&world)), (0, region.to_vec()), "settled, and missed all the same");
-    world.with(|store, now, out| store.caught_up(KEY, 1 << 20, now, out));
+    world.with(|store, now, out| {
+        store.caught_up(KEY, &extents(300 * UNIT as u64, 301 * UNIT as u64), now, out)
+    });
     world.run();
     assert_eq!(disk(&world), []);
+}
+
+fn extents(start: u64, end: u64) -> Extents {
+    [Extent { offset: start, length: end - start }].into_iter().collect()
 }
 
 /// All columns with as many bytes as they have, and the pieces that are free.
@@ -640,6 +691,8 @@ fn column(column: u8) -> Column {
         group: KEY.group,
         column,
         forced: false,
+        mirrored: false,
+        lossy: false,
         generation: 1,
         sealed_epoch: 1,
         in_sync_epoch: 1,
@@ -687,7 +740,7 @@ fn a_column_that_was_cut_off_on_its_way_is_there_whole_or_not_at_all() {
         world.disk.cut(&mut world.random);
         let both = (vec![(0, 8 << 20), (1, 4 << 20)], 0);
         let one = (vec![(0, 8 << 20)], 1);
-        let found = content(&open(&world.disk, &mut Vec::new()).unwrap());
+        let found = content(&open(&world.disk, world.boot, &mut Vec::new()).unwrap());
         assert!(found == both || !is_answered && found == one, "after {steps}: {found:?}");
     }
 }
@@ -770,7 +823,7 @@ fn checksums_that_cannot_be_read_are_unknown_until_somebody_says_them() {
     let mut bytes = world.disk.read(page);
     bytes[77] ^= 1;
     world.disk.write(page, bytes);
-    world.store = open(&world.disk, &mut Vec::new()).unwrap();
+    world.store = open(&world.disk, world.boot, &mut Vec::new()).unwrap();
     world.todo.clear();
     let (ticket, mut out) = (Ticket(1 << 40), Vec::new());
     world.store.read(ticket, KEY, 5 * UNIT as u64, UNIT as u64, &mut out);
@@ -876,7 +929,7 @@ fn a_new_column_has_missed_nothing_that_the_one_before_it_has() {
     world.with(|store, now, out| store.create_column(create, column(0), LONG, now, out));
     world.run();
     assert_eq!(world.store.missed(KEY).count(), 0);
-    world.store = open(&world.disk, &mut Vec::new()).unwrap();
+    world.store = open(&world.disk, world.boot, &mut Vec::new()).unwrap();
     assert_eq!(world.store.missed(KEY).count(), 0);
 }
 
@@ -887,7 +940,7 @@ impl World {
         self.asked.clear();
         self.read.clear();
         let mut out = Vec::new();
-        self.store = open(&self.disk, &mut out).unwrap();
+        self.store = open(&self.disk, self.boot, &mut out).unwrap();
         self.take(out);
     }
 }
@@ -941,6 +994,9 @@ fn no_slot_is_written_before_the_other_one_is_durable() {
         world.run_all_but(is_sync);
         world.todo.clear();
         world.disk.cut(&mut world.random);
-        assert_eq!(content(&open(&world.disk, &mut Vec::new()).unwrap()), (vec![(0, 8 << 20)], 1));
+        assert_eq!(
+            content(&open(&world.disk, world.boot, &mut Vec::new()).unwrap()),
+            (vec![(0, 8 << 20)], 1)
+        );
     }
 }

@@ -377,6 +377,7 @@ mod tests {
             failing: vec![],
             members: vec![member("n1", MemberState::Here), member("n2", MemberState::Up)],
             volumes: vec![Volume {
+                mirror: None,
                 name: "disk".into(),
                 disk_node: Some("n1".into()),
                 size: 1 << 30,
@@ -418,6 +419,7 @@ mod tests {
                 name: "disk".into(),
                 origin: "/dev/sdb".into(),
                 errors: 0,
+                damaged: 0,
                 room: None,
                 counters: DiskCounters::default(),
             }],

@@ -1,6 +1,10 @@
 //! `cards volume`: the volumes of the cluster and their attachments here.
 
+mod create;
+mod error;
+mod mirrored;
 mod on_disk;
+mod remove;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -37,11 +41,14 @@ enum Verb {
         json: bool,
     },
     /// Show one volume
-    #[command(after_help = "Examples:\n  cards volume show disk")]
+    #[command(after_help = "Examples:\n  cards volume show disk\n  cards volume show data --map")]
     Show {
         /// Name of the volume
         #[arg(add = complete::volumes())]
         volume: String,
+        /// Also what its nodes have agreed on, if it has copies at several
+        #[arg(long)]
+        map: bool,
         #[command(flatten)]
         daemon: Daemon,
         /// One JSON object
@@ -74,22 +81,27 @@ Examples:
         #[arg(long)]
         json: bool,
     },
-    /// Make a volume on a managed disk, all zero
+    /// Make a volume, all zero: with copies on managed disks of several nodes, or on one managed disk
     #[command(after_help = "\
-The disk must not be open in a daemon: stop that first, and start it again afterwards. It then serves the volume to the
-cluster as it does any other, with a checksum of each 4 KiB.
+With --layout raid1:N the daemons run: each copy is made by the node that has its disk, and any node can attach the volume
+then. With --disk PATH the volume is on that one disk, which must not be open in a daemon: stop that first, and start it
+again afterwards. Both keep a checksum of each 4 KiB.
 
 Examples:
-  cards volume create data --size 10G --disk /dev/sdb
+  cards volume create data --size 10G --layout raid1
+  cards volume create data --size 10G --layout raid1:3 --policy hdc
+  cards volume create data --size 10G --layout raid1 --on n1:fast,n3:fast --json
   cards volume create scratch --size 512M --disk disk.img --json | jq -r .uuid")]
-    Create(on_disk::Create),
-    /// Remove a volume from its managed disk; what is on it is lost
+    Create(create::Create),
+    /// Remove a volume from its managed disks, or from the one that --disk names; what is on it is lost
     #[command(after_help = "\
-The disk must not be open in a daemon.
+A volume with copies at several nodes is removed while the daemons run; it must not be attached, and a node that is down
+removes its copy when it is back. A volume on one disk is removed from that disk, which must not be open in a daemon.
 
 Examples:
+  cards volume remove data --force=data
   cards volume remove scratch --disk /dev/sdb --force=scratch")]
-    Remove(on_disk::Remove),
+    Remove(remove::Remove),
     /// Read a volume from its managed disk and compare it with its checksums, while it is served
     #[command(after_help = "\
 Ask the daemon that has the disk. Nothing is repaired: what is damaged is listed, to be written anew from a backup.
@@ -221,13 +233,15 @@ impl Volume {
                 let volumes = daemon.connect()?.volumes()?;
                 output::print_either(json, &volumes, || list(&volumes))
             }
-            Verb::Show { volume, daemon, json } => {
+            Verb::Show { volume, map, daemon, json } => {
                 let mut client = daemon.connect()?;
                 let volume = client.volume(&volume)?;
                 if json {
                     return output::print_json(&volume).map(|()| ExitCode::SUCCESS);
                 }
-                output::print(&(show(&volume) + &status::loss_of(&client.status()?, &volume.name)))
+                let mirror =
+                    volume.mirror.as_ref().map(|mirror| mirrored::show(mirror, map)).unwrap_or_default();
+                output::print(&(show(&volume) + &mirror + &status::loss_of(&client.status()?, &volume.name)))
             }
             Verb::Attach { volume, daemon, card, policy, takeover, json } => {
                 let CardArgs { mode, read_ahead } = card;
@@ -270,9 +284,16 @@ impl Volume {
 
 fn list(volumes: &[cards_admin::Volume]) -> String {
     if volumes.is_empty() {
-        return "No volumes: no node of the cluster that is up contributes a disk.\n".into();
+        return "No volumes: no node of the cluster that is up contributes a disk, and none was created over several nodes' disks.\n".into();
     }
-    status::volumes(volumes)
+    let mirrors = volumes.iter().filter_map(|volume| Some((volume, volume.mirror.as_ref()?)));
+    let lines = mirrors
+        .map(|(volume, mirror)| format!("  {}: {}, {}\n", volume.name, mirror.layout, mirror.health()));
+    status::volumes(volumes) + &lines.collect::<String>()
+}
+
+fn disk_node(volume: &cards_admin::Volume) -> String {
+    volume.disk_node.clone().unwrap_or_else(|| "not announced yet".into())
 }
 
 fn show(volume: &cards_admin::Volume) -> String {
@@ -283,7 +304,9 @@ fn show(volume: &cards_admin::Volume) -> String {
     if let Some(reason) = &volume.reason {
         line("reason", reason.clone());
     }
-    line("disk node", volume.disk_node.clone().unwrap_or_else(|| "not announced yet".into()));
+    if volume.mirror.is_none() {
+        line("disk node", disk_node(volume));
+    }
     let known = |bytes: u64, text: String| if bytes == 0 { "unknown".into() } else { text };
     line("size", known(volume.size, format!("{} ({} bytes)", size::human(volume.size), volume.size)));
     line("block", known(volume.block.into(), size::human(volume.block.into())));

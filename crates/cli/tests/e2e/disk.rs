@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
+use cards_disk::{DiskOptions, Managed, ManagedColumn, ManagedOptions};
+use cards_layout::format::Uuid;
 use serde_json::Value;
 
 use crate::harness::cluster::CARDS;
@@ -71,6 +73,37 @@ fn a_formatted_image_is_shown() {
     let shown = disk("show", &path, &[]).ok();
     assert!(shown.stdout.contains("state        ok\n"), "{shown}");
     assert_eq!(fs::metadata(&path).unwrap().len(), 64 * MIB, "a file keeps its size");
+}
+
+/// Without a daemon: one would make the copy, and keep the disk.
+#[test]
+fn the_copy_of_a_volume_is_shown_scrubbed_and_not_formatted_away() {
+    let dir = scratch();
+    let path = image(dir.path(), 64 * MIB);
+    disk("format", &path, &["--name", "fast1"]).ok();
+    let managed = Managed::open(&ManagedOptions::new(DiskOptions::path(&path))).unwrap();
+    let volume = Uuid::random([7; 16]);
+    let copy = ManagedColumn { volume, name: "shared".parse().unwrap(), group: 0, column: 1, bytes: 3 * MIB };
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(managed.create_column(&copy)).unwrap();
+    drop(managed);
+    let shown = disk("show", &path, &[]).ok().stdout;
+    for line in [
+        format!("volume       shared ({volume}), 3 MiB in 3 pieces\n"),
+        "copy         column 1 of group 0 of shared, not used yet\n".into(),
+    ] {
+        assert!(shown.contains(&line), "{line:?} in {shown}");
+    }
+    let report = show(&path);
+    let copies = serde_json::json!([{
+        "volume": "shared", "group": 0, "column": 1, "generation": 0, "sealed_epoch": 0, "in_sync_epoch": 0, "lost_power": false,
+    }]);
+    assert_eq!((&report["copies"], &report["volumes"][0]["name"]), (&copies, &"shared".into()));
+    let scrubbed = disk("scrub", &path, &["--json"]).ok().stdout;
+    let scrubbed: Value = serde_json::from_str(&scrubbed).unwrap();
+    assert_eq!((&scrubbed["bytes"], &scrubbed["damaged"]), (&(3 * MIB).into(), &0.into()));
+    let refused = disk("format", &path, &["--force"]).fails().stderr;
+    assert!(refused.contains("volume shared"), "{refused}");
 }
 
 #[test]

@@ -33,6 +33,8 @@ mod locks;
 mod managed;
 mod membership;
 mod metrics;
+mod mirror;
+mod mirror_verbs;
 mod mount;
 mod ocfs2;
 mod package;

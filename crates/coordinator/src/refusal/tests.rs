@@ -67,6 +67,34 @@ fn each() -> Vec<Refusal> {
         Refusal::Revoked { name: text() },
         Refusal::TooMany { kind: text(), max: usize::MAX },
         Refusal::BadTerm { term: text(), value_ms: u64::MAX, min_ms: u64::MAX, max_ms: u64::MAX },
+        Refusal::DiskCloned { disk: text(), uuid: text(), node: text() },
+        Refusal::DiskMoved { disk: text(), node: text(), volume: text() },
+        Refusal::DiskReplaced { disk: text(), uuid: text(), volume: text() },
+        Refusal::UnknownManagedDisk { disk: text() },
+        Refusal::DiskAway { disk: text(), node: text() },
+        Refusal::HasColumn { disk: text(), node: text(), volume: text() },
+        Refusal::VolumeNameTaken { volume: text(), node: text() },
+        Refusal::VolumeExists { volume: text() },
+        Refusal::BadDiskName { volume: text() },
+        Refusal::UuidTaken { volume: text(), uuid: text() },
+        Refusal::BadSize { volume: text(), bytes: u64::MAX, bytes_max: u64::MAX },
+        Refusal::BadCopies { volume: text(), copies: u8::MAX, copies_max: usize::MAX },
+        Refusal::OtherCopies { volume: text(), copies: u8::MAX, disks: usize::MAX },
+        Refusal::SameDomain { volume: text(), disks: text(), domain: text() },
+        Refusal::NoPlace {
+            volume: text(),
+            copies: u8::MAX,
+            bytes: u64::MAX,
+            fitting: usize::MAX,
+            domains: vec![DiskSpace { domain: text(), node: text(), disk: text(), room: u64::MAX }],
+        },
+        Refusal::UnknownColumn { volume: text(), node: text(), disk: text() },
+        Refusal::BeingRemoved { volume: text(), nodes: vec![text(), text()] },
+        Refusal::NotBeingRemoved { volume: text(), node: text() },
+        Refusal::NotReady { volume: text(), state: GroupState::Removing },
+        Refusal::UnknownMap { number: u32::MAX },
+        Refusal::MapNotTaken { volume: text(), generation: u32::MAX, epoch: u64::MAX, fence: u64::MAX },
+        Refusal::BadMap { volume: text(), problem: text() },
     ]
 }
 
@@ -104,6 +132,28 @@ const fn tag(refusal: &Refusal) -> &'static str {
         Refusal::NotDrained { .. } => "not-drained",
         Refusal::TooMany { .. } => "too-many",
         Refusal::BadTerm { .. } => "bad-term",
+        Refusal::DiskCloned { .. } => "disk-cloned",
+        Refusal::DiskMoved { .. } => "disk-moved",
+        Refusal::DiskReplaced { .. } => "disk-replaced",
+        Refusal::UnknownManagedDisk { .. } => "unknown-managed-disk",
+        Refusal::DiskAway { .. } => "disk-away",
+        Refusal::HasColumn { .. } => "has-column",
+        Refusal::VolumeNameTaken { .. } => "volume-name-taken",
+        Refusal::VolumeExists { .. } => "volume-exists",
+        Refusal::BadDiskName { .. } => "bad-disk-name",
+        Refusal::UuidTaken { .. } => "uuid-taken",
+        Refusal::BadSize { .. } => "bad-size",
+        Refusal::BadCopies { .. } => "bad-copies",
+        Refusal::OtherCopies { .. } => "other-copies",
+        Refusal::SameDomain { .. } => "same-domain",
+        Refusal::NoPlace { .. } => "no-place",
+        Refusal::UnknownColumn { .. } => "unknown-column",
+        Refusal::BeingRemoved { .. } => "being-removed",
+        Refusal::NotBeingRemoved { .. } => "not-being-removed",
+        Refusal::NotReady { .. } => "not-ready",
+        Refusal::UnknownMap { .. } => "unknown-map",
+        Refusal::MapNotTaken { .. } => "map-not-taken",
+        Refusal::BadMap { .. } => "bad-map",
     }
 }
 
@@ -116,5 +166,5 @@ fn every_refusal_comes_back_from_json_as_it_was_under_its_tag() {
         assert_eq!(serde_json::from_str::<Refusal>(&json).unwrap(), refusal);
         tags.insert(tag(&refusal));
     }
-    assert_eq!(tags.len(), 31, "each once");
+    assert_eq!(tags.len(), 53, "each once");
 }

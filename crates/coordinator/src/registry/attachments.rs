@@ -1,6 +1,6 @@
 //! Which node has which volume, and how.
 
-use crate::record::{AttachMode, Attachment, Record, Write};
+use crate::record::{AttachMode, Attachment, GroupState, Record, Write};
 use crate::refusal::Refusal;
 use crate::seat::Seat;
 
@@ -17,10 +17,15 @@ pub(super) fn attach(
     let registry = draft.registry;
     draft.joined(seat)?;
     check_name("volume", volume)?;
-    let Some(record) = registry.volumes.get(volume) else {
+    let group = registry.groups.get(volume);
+    if let Some(group) = group.filter(|group| group.state != GroupState::Ready) {
+        return Err(Refusal::NotReady { volume: volume.to_owned(), state: group.state });
+    }
+    let modes = registry.volumes.get(volume).map(|volume| &volume.modes).or(group.map(|group| &group.modes));
+    let Some(modes) = modes else {
         return Err(Refusal::UnknownVolume { volume: volume.to_owned() });
     };
-    if !record.modes.contains(&mode) {
+    if !modes.contains(&mode) {
         return Err(Refusal::ModeNotAllowed { volume: volume.to_owned(), mode });
     }
     let others = registry.attachments.values().filter(|held| held.volume == volume && held.node != seat.name);

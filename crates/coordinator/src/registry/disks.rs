@@ -57,8 +57,9 @@ pub(super) fn put_volume(draft: &mut Draft<'_>, volume: &Volume) -> Result<(), R
     check_name("volume", name)?;
     check_name("disk", &volume.disk)?;
     check_policy(name, &volume.policy)?;
-    if !volume.block_bytes.is_power_of_two() || !BLOCK_BYTES.contains(&volume.block_bytes) {
-        return Err(Refusal::BadBlockSize { volume: name.clone(), bytes: volume.block_bytes });
+    check_block(name, volume.block_bytes)?;
+    if registry.groups.contains_key(name) {
+        return Err(Refusal::VolumeExists { volume: name.clone() });
     }
     if volume.modes.is_empty() {
         return Err(Refusal::NoModes { volume: name.clone() });
@@ -104,7 +105,15 @@ pub(super) fn set_policy(draft: &mut Draft<'_>, name: &str, policy: &str) -> Res
     Ok(())
 }
 
-fn check_policy(volume: &str, policy: &str) -> Result<(), Refusal> {
+/// Refuses block sizes that no volume can have.
+pub(super) fn check_block(volume: &str, bytes: u64) -> Result<(), Refusal> {
+    if bytes.is_power_of_two() && BLOCK_BYTES.contains(&bytes) {
+        return Ok(());
+    }
+    Err(Refusal::BadBlockSize { volume: volume.to_owned(), bytes })
+}
+
+pub(super) fn check_policy(volume: &str, policy: &str) -> Result<(), Refusal> {
     if (1..=POLICY_BYTES_MAX).contains(&policy.len()) {
         return Ok(());
     }
@@ -112,7 +121,7 @@ fn check_policy(volume: &str, policy: &str) -> Result<(), Refusal> {
     Err(Refusal::BadPolicy { volume, bytes, bytes_max: POLICY_BYTES_MAX })
 }
 
-fn check_detached(draft: &Draft<'_>, volume: &str) -> Result<(), Refusal> {
+pub(super) fn check_detached(draft: &Draft<'_>, volume: &str) -> Result<(), Refusal> {
     match draft.registry.attachments.values().find(|held| held.volume == volume) {
         Some(held) => Err(Refusal::StillAttached { volume: volume.to_owned(), node: held.node.clone() }),
         None => Ok(()),

@@ -161,6 +161,9 @@ pub(super) fn forget(draft: &mut Draft<'_>, name: &str) -> Result<(), Refusal> {
     if let Some(disk) = draft.registry.disks.values().find(|disk| disk.node == name) {
         return Err(Refusal::HasDisk { name: name.to_owned(), disk: disk.id.clone() });
     }
+    if let Some(disk) = draft.registry.managed.values().find(|disk| disk.node == name) {
+        return Err(Refusal::HasDisk { name: name.to_owned(), disk: disk.name.clone() });
+    }
     draft.write(Write::DeleteMember(name.to_owned()));
     if draft.registry.stores.contains_key(name) {
         draft.write(Write::DeleteStore(name.to_owned()));

@@ -3,11 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::record::{
-    AttachMode, Attachment, Damage, HEAD, SCHEMA, attachment_key, disk_key, member_key, store_key, volume_key,
+    AttachMode, Attachment, ColumnState, Damage, GROUP_NUMBER_MIN, GROUP_NUMBERS, GroupState, HEAD, SCHEMA,
+    attachment_key, disk_key, group_key, managed_key, map_key, member_key, store_key, volume_key,
 };
 
 use super::attachments::excludes;
-use super::{ATTACHMENTS_MAX, CERTIFICATES_MAX, DISKS_MAX, MEMBERS_MAX, Registry, VOLUMES_MAX, check_name};
+use super::groups::check_map;
+use super::{
+    ATTACHMENTS_MAX, CERTIFICATES_MAX, DISKS_MAX, GROUPS_MAX, MANAGED_DISKS_MAX, MEMBERS_MAX, Registry,
+    VOLUMES_MAX, check_name,
+};
 
 impl Registry {
     /// Checks all records against each other.
@@ -18,6 +23,7 @@ impl Registry {
         self.verify_head()?;
         self.verify_members()?;
         self.verify_disks()?;
+        self.verify_groups()?;
         self.verify_attachments()
     }
 
@@ -36,6 +42,12 @@ impl Registry {
         require(self.members.len() <= MEMBERS_MAX, HEAD, "has more members than a registry can")?;
         require(self.disks.len() <= DISKS_MAX, HEAD, "has more disks than a registry can")?;
         require(self.volumes.len() <= VOLUMES_MAX, HEAD, "has more volumes than a registry can")?;
+        require(self.managed.len() <= MANAGED_DISKS_MAX, HEAD, "has more managed disks than a registry can")?;
+        require(
+            self.groups.len() <= GROUPS_MAX,
+            HEAD,
+            "has more volumes over managed disks than a registry can",
+        )?;
         require(self.attachments.len() <= ATTACHMENTS_MAX, HEAD, "has more attachments than a registry can")?;
         require(
             self.certificates.len() <= CERTIFICATES_MAX,
@@ -79,14 +91,57 @@ impl Registry {
         Ok(())
     }
 
+    fn verify_groups(&self) -> Result<(), Damage> {
+        for disk in self.managed.values() {
+            let key = managed_key(&disk.uuid);
+            require(self.members.contains_key(&disk.node), &key, "is at a node that is no member")?;
+        }
+        require(self.numbers.next >= GROUP_NUMBER_MIN, GROUP_NUMBERS, "is a number of plain disks")?;
+        let (mut numbers, mut volumes) = (BTreeSet::new(), BTreeSet::new());
+        for group in self.groups.values() {
+            let key = group_key(&group.name);
+            require(check_name("volume", &group.name).is_ok(), &key, "has a name that is none")?;
+            require(!self.volumes.contains_key(&group.name), &key, "has the name of another volume")?;
+            require(group.block_bytes.is_power_of_two(), &key, "has blocks of no power of two")?;
+            let is_given = (GROUP_NUMBER_MIN..self.numbers.next).contains(&group.number);
+            require(is_given, &key, "has a number that was not given")?;
+            require(numbers.insert(group.number), &key, "has the number of another volume")?;
+            require(volumes.insert(group.uuid.key()), &key, "has the UUID of another volume")?;
+            let there = group.columns.iter().filter(|column| column.state != ColumnState::Removed);
+            let is_known = |disk| self.managed.contains_key(disk);
+            let has_disks = there.into_iter().all(|column| is_known(&column.disk));
+            require(has_disks, &key, "has a column on a disk that is not registered")?;
+            let has_map = self.maps.contains_key(&group.number);
+            let may = match group.state {
+                GroupState::Making => !has_map,
+                GroupState::Ready => has_map,
+                GroupState::Removing => true,
+            };
+            require(may, &key, "is ready without a map, or has one before")?;
+        }
+        for map in self.maps.values() {
+            let key = map_key(map.number);
+            let Some(group) = self.group(map.number) else {
+                return require(false, &key, "is of a volume that is missing");
+            };
+            let Ok(decoded) = map.decode() else { return require(false, &key, "does not read back") };
+            require(decoded.term == map.term(), &key, "has another term than its record")?;
+            if let Err(problem) = check_map(group, &decoded) {
+                return require(false, &key, problem);
+            }
+        }
+        Ok(())
+    }
+
     fn verify_attachments(&self) -> Result<(), Damage> {
         let mut by_volume: BTreeMap<&str, Vec<&Attachment>> = BTreeMap::new();
         for held in self.attachments.values() {
             let key = attachment_key(&held.node, &held.volume);
             let live = self.members.get(&held.node).is_some_and(|member| member.state.is_live());
             require(live, &key, "is of a node that is no live member")?;
-            let allowed =
-                self.volumes.get(&held.volume).is_some_and(|volume| volume.modes.contains(&held.mode));
+            let modes = self.volumes.get(&held.volume).map(|volume| &volume.modes);
+            let modes = modes.or(self.groups.get(&held.volume).map(|group| &group.modes));
+            let allowed = modes.is_some_and(|modes| modes.contains(&held.mode));
             require(allowed, &key, "is of a volume that is missing or does not allow its mode")?;
             by_volume.entry(&held.volume).or_default().push(held);
         }

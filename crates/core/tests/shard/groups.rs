@@ -44,7 +44,7 @@ impl Group {
             self.give(node, Input::DiskDone { op, result: Err(IoError::NotAttached) });
         }
         for node in 0..3 {
-            let (generation, access) = (Generation(epoch << 20 | u64::from(node) + 1), Access::Write);
+            let (generation, access) = (Generation((epoch << 20) | (u64::from(node) + 1)), Access::Write);
             if node != primary {
                 let holder =
                     Input::CardAttached { volume: G, node: NodeId(node), life: 7, generation, access };

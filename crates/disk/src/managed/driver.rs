@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, PoisonError, mpsc};
 use std::time::Duration;
 
 use cards_array::store::{Answer, ColumnKey, Effect, Io, Store, StoreError, Ticket};
@@ -45,6 +45,8 @@ pub(super) struct Driver {
     /// Requests and calls that have not ended.
     open: Cell<usize>,
     ended: Notify,
+    /// Pages of tables were written, or could not be.
+    turned: Notify,
     /// Something has become unsure.
     pub(super) doubt: Notify,
     pub(super) stops: Cell<bool>,
@@ -66,6 +68,9 @@ pub(super) enum Transfer {
     Zero { length: u64, no_hole: bool },
 }
 
+/// The store's answer, and what the disk said of the data.
+pub(super) type Answered = (Result<Answer, StoreError>, Option<JobError>);
+
 /// A request at the store.
 struct Request {
     transfer: Transfer,
@@ -77,7 +82,7 @@ struct Request {
     error: Option<JobError>,
     /// The store has answered.
     result: Option<Result<Answer, StoreError>>,
-    answer: oneshot::Sender<(Result<Answer, StoreError>, Option<JobError>)>,
+    answer: oneshot::Sender<Answered>,
 }
 
 /// A job of the engine.
@@ -134,13 +139,16 @@ pub(super) async fn run(
         began: Instant::now(),
         open: Cell::new(0),
         ended: Notify::new(),
+        turned: Notify::new(),
         doubt: Notify::new(),
         stops: Cell::new(false),
     });
     driver.count_unsure();
+    driver.list();
     first.into_iter().for_each(|effect| driver.perform(effect));
-    let _ = opened.send(Ok(found));
     tokio::task::spawn_local(Rc::clone(&driver).complete());
+    driver.announced().await;
+    let _ = opened.send(Ok(found));
     tokio::task::spawn_local(Rc::clone(&driver).tick());
     driver.spawn(async |driver| resum::run(&driver).await);
     while let Some(command) = inbox.recv().await {
@@ -186,6 +194,13 @@ impl Driver {
         }
     }
 
+    /// Waits until the disk says that it is open, or has failed.
+    async fn announced(&self) {
+        while !self.look(|store| store.is_announced() || store.has_failed()) {
+            self.turned.notified().await;
+        }
+    }
+
     /// Finishes what is open, and has the disk say that it was closed.
     async fn stop(&self) {
         self.stops.set(true);
@@ -225,14 +240,13 @@ impl Driver {
         Ok(result?)
     }
 
-    /// Has the store take a request, and waits for its answer and for the end of its transfer. Beside the answer: what the disk
-    /// said of the data.
-    pub(super) async fn request(
+    /// Has the store take a request at once; its answer comes at the end of its transfer.
+    pub(super) fn begin(
         &self,
         transfer: Transfer,
         keep: Option<Buffer>,
         ask: impl FnOnce(Ticket, &mut Store, u64, &mut Vec<Effect>),
-    ) -> (Result<Answer, StoreError>, Option<JobError>) {
+    ) -> oneshot::Receiver<Answered> {
         let (answer, end) = oneshot::channel();
         let ticket = {
             let mut state = self.state.borrow_mut();
@@ -243,8 +257,18 @@ impl Driver {
             ticket
         };
         self.act(|store, now, out| ask(ticket, store, now, out));
+        end
+    }
+
+    /// [`Self::begin`], and waits for the end.
+    pub(super) async fn request(
+        &self,
+        transfer: Transfer,
+        keep: Option<Buffer>,
+        ask: impl FnOnce(Ticket, &mut Store, u64, &mut Vec<Effect>),
+    ) -> Answered {
         // Requests stay in the map until they are answered.
-        end.await.unwrap_or((Err(StoreError::Failed), None))
+        self.begin(transfer, keep, ask).await.unwrap_or((Err(StoreError::Failed), None))
     }
 
     /// Has the engine do something that the store does not know of.
@@ -330,6 +354,7 @@ impl Driver {
                     );
                 }
                 self.act(|store, now, out| store.done(io, is_done, now, out));
+                self.turned.notify_one();
             }
             Running::Data { io, ticket } => {
                 if let Some(request) = self.state.borrow_mut().requests.get_mut(&ticket) {
@@ -346,6 +371,25 @@ impl Driver {
                 // Who asked may have gone.
                 let _ = answer.send(result);
             }
+        }
+    }
+
+    /// [`Self::ask`] for what changes which columns there are.
+    pub(super) async fn change(
+        &self,
+        ask: impl FnOnce(Ticket, &mut Store, u64, &mut Vec<Effect>),
+    ) -> Result<(), ManagedError> {
+        let result = self.ask(ask).await;
+        self.list();
+        result.map(drop)
+    }
+
+    /// Tells what is on the disk.
+    fn list(&self) {
+        let (free, lists) = self.look(|store| (store.free(), open::lists(store)));
+        self.counts.free.store(free.into(), Relaxed);
+        if let Ok(lists) = lists {
+            *self.counts.lists.lock().unwrap_or_else(PoisonError::into_inner) = lists;
         }
     }
 

@@ -7,7 +7,7 @@ use cards_layout::domain::Name;
 use cards_layout::format::{Chosen, SUPERBLOCKS, Slot, Superblock, SuperblockError, UNIT, Uuid, newest};
 
 use super::buffer::Buffer;
-use super::{ManagedError, ManagedOptions, ManagedVolume};
+use super::{Lists, ManagedColumn, ManagedError, ManagedOptions, ManagedVolume};
 use crate::engine::{Engine, EngineKind};
 use crate::error::JobError;
 use crate::job::{Job, Op};
@@ -16,7 +16,8 @@ use crate::job::{Job, Op};
 pub(super) struct Found {
     pub(super) superblock: Superblock,
     pub(super) kind: EngineKind,
-    pub(super) volumes: Vec<ManagedVolume>,
+    /// The superblock that is damaged, and how.
+    pub(super) damaged: Option<(Slot, SuperblockError)>,
 }
 
 /// Reads superblock and tables; the store, and what it wants first.
@@ -26,7 +27,7 @@ pub(super) async fn open(
     options: &ManagedOptions,
 ) -> Result<(Store, Vec<Effect>, Found), ManagedError> {
     let head = read(engine, 0, size.min(SUPERBLOCKS[1] + UNIT as u64)).await?;
-    let superblock = superblock(&head)?;
+    let (superblock, damaged) = superblock(&head)?;
     let sizes = superblock.sizes;
     if size < sizes.device {
         return Err(ManagedError::Short { now: size, before: sizes.device });
@@ -53,11 +54,12 @@ pub(super) async fn open(
     };
     let mut out = Vec::new();
     let store = Store::open(superblock.clone(), &tables, opener, &mut out)?;
-    let volumes = volumes(&store)?;
-    Ok((store, out, Found { superblock, kind: engine.kind().clone(), volumes }))
+    lists(&store)?;
+    Ok((store, out, Found { superblock, kind: engine.kind().clone(), damaged }))
 }
 
-fn superblock(head: &[u8]) -> Result<Superblock, ManagedError> {
+/// The latest superblock, and the one that is damaged.
+fn superblock(head: &[u8]) -> Result<(Superblock, Option<(Slot, SuperblockError)>), ManagedError> {
     let decode = |slot: Slot| {
         let mut page = [0; UNIT];
         let there = head.get(SUPERBLOCKS[slot as usize] as usize..).unwrap_or_default();
@@ -66,10 +68,16 @@ fn superblock(head: &[u8]) -> Result<Superblock, ManagedError> {
         Superblock::decode(&page, slot)
     };
     match newest(decode(Slot::A), decode(Slot::B)) {
-        Ok(Chosen { value, damage, .. }) => match damage {
+        Ok(Chosen { mut value, damage, slot }) => match damage {
             // A newer program was at work: what it has left in the other slot is not the latest.
             Some(error @ SuperblockError::Version(_)) => Err(ManagedError::Version(error)),
-            _ => Ok(value),
+            // The one that is damaged may be the latest: whether the disk was closed is not known.
+            Some(error) => {
+                value.closed = false;
+                value.boot = Uuid::default();
+                Ok((value, Some((slot.other(), error))))
+            }
+            None => Ok((value, None)),
         },
         Err([error @ SuperblockError::Version(_), _] | [_, error @ SuperblockError::Version(_)]) => {
             Err(ManagedError::Version(error))
@@ -78,20 +86,27 @@ fn superblock(head: &[u8]) -> Result<Superblock, ManagedError> {
     }
 }
 
-/// The volumes of a disk, of which each is one column.
-fn volumes(store: &Store) -> Result<Vec<ManagedVolume>, ManagedError> {
-    let of = |column: &cards_layout::format::Column| {
+/// What is on a disk: volumes that are one column, and columns that are one of several copies.
+pub(super) fn lists(store: &Store) -> Result<Lists, ManagedError> {
+    let mut lists = Lists::default();
+    for column in store.columns() {
         let volume = column.name.to_string();
-        if (column.group, column.column) != (0, 0) {
+        if !column.mirrored && (column.group, column.column) != (0, 0) {
             return Err(ManagedError::Layout { volume, group: column.group, column: column.column });
         }
-        let space = store.length(column.into()).unwrap_or(0);
+        // One that is on its way in has no pieces yet.
+        let Some(space) = store.length(column.into()) else { continue };
         if column.bytes > space || !column.bytes.is_multiple_of(UNIT as u64) {
             return Err(ManagedError::Space { volume, bytes: column.bytes, space });
         }
-        Ok(ManagedVolume { name: column.name.clone(), uuid: column.volume, bytes: column.bytes })
-    };
-    store.columns().map(of).collect()
+        if column.mirrored {
+            lists.columns.push(ManagedColumn::of(column));
+        } else {
+            let (name, uuid, bytes) = (column.name.clone(), column.volume, column.bytes);
+            lists.volumes.push(ManagedVolume { name, uuid, bytes });
+        }
+    }
+    Ok(lists)
 }
 
 fn name(what: &'static str, text: &str) -> Result<Name, ManagedError> {

@@ -1,5 +1,6 @@
 //! Jobs of volumes as the store takes them: whole units of one piece, with their checksums.
 
+use std::ptr::NonNull;
 use std::sync::atomic::Ordering::Relaxed;
 
 use cards_array::store::{Answer, ColumnKey, StoreError};
@@ -69,7 +70,7 @@ impl Driver {
             }
             Op::Write { offset, buf, .. } => {
                 for (at, length) in self.parts(offset, buf.len() as u64) {
-                    self.write(key, at, part(buf, at - offset, length)).await?;
+                    self.write(key, at, part(buf, at - offset, length), false).await?;
                 }
             }
             Op::Flush => {
@@ -98,6 +99,40 @@ impl Driver {
             }
         }
         Ok(Outcome::Done)
+    }
+
+    /// Reads bytes of a column, which are in the column.
+    pub(super) async fn read_bytes(
+        &self,
+        key: ColumnKey,
+        offset: u64,
+        length: u64,
+    ) -> Result<Vec<u8>, JobError> {
+        let mut bytes = vec![0; length as usize];
+        // SAFETY: the bytes stay where they are, and are not looked at, until the last read has ended: the disk's thread ends
+        // no task before its end.
+        let buf = unsafe { RawBuf::new(NonNull::from(&mut bytes[..]).cast(), bytes.len()) };
+        for (at, length) in self.parts(offset, length) {
+            self.read(key, at, part(buf, at - offset, length)).await?;
+        }
+        Ok(bytes)
+    }
+
+    /// Writes bytes of a column, which are in the column. `missed`: some other column of its group does not get them.
+    pub(super) async fn write_bytes(
+        &self,
+        key: ColumnKey,
+        offset: u64,
+        bytes: &[u8],
+        missed: bool,
+    ) -> Result<(), JobError> {
+        // SAFETY: the bytes are borrowed until the last write has ended, as the disk's thread ends no task before its end; nobody
+        // writes into the source of a write.
+        let buf = unsafe { RawBuf::new(NonNull::from(bytes).cast(), bytes.len()) };
+        for (at, length) in self.parts(offset, bytes.len() as u64) {
+            self.write(key, at, part(buf, at - offset, length), missed).await?;
+        }
+        Ok(())
     }
 
     /// A range in parts of one piece each.
@@ -166,13 +201,13 @@ impl Driver {
         }
     }
 
-    async fn write(&self, key: ColumnKey, offset: u64, buf: RawBuf) -> Result<(), JobError> {
+    async fn write(&self, key: ColumnKey, offset: u64, buf: RawBuf, missed: bool) -> Result<(), JobError> {
         let (first, end) = (whole(offset), (offset + buf.len() as u64).next_multiple_of(UNIT_BYTES));
         let _held = self.ranges.take(key, first..end, true).await;
         if is_whole(offset, buf.len() as u64) {
             // SAFETY: the memory is this job's until it is answered, and nobody writes the source of a write.
             let sums = sums_of(unsafe { lent(buf) });
-            return self.write_units(key, offset, Transfer::Write(buf), sums, None).await;
+            return self.write_units(key, offset, Transfer::Write(buf), sums, missed, None).await;
         }
         let buffer = Buffer::new((end - first) as usize);
         let last = buffer.len() - UNIT;
@@ -192,17 +227,17 @@ impl Driver {
         };
         self.counts.copied.fetch_add(buf.len() as u64, Relaxed);
         let transfer = Transfer::Write(buffer.lend(0, buffer.len()));
-        self.write_units(key, first, transfer, sums, Some(buffer)).await
+        self.write_units(key, first, transfer, sums, missed, Some(buffer)).await
     }
 
     async fn zero(&self, key: ColumnKey, offset: u64, length: u64, no_hole: bool) -> Result<(), JobError> {
         if !is_whole(offset, length) {
             let zeroes = Buffer::new(length as usize);
-            return self.write(key, offset, zeroes.lend(0, length as usize)).await;
+            return self.write(key, offset, zeroes.lend(0, length as usize), false).await;
         }
         let _held = self.ranges.take(key, offset..offset + length, true).await;
         let sums = vec![sum_of(&[0; UNIT]); (length / UNIT_BYTES) as usize];
-        self.write_units(key, offset, Transfer::Zero { length, no_hole }, sums, None).await
+        self.write_units(key, offset, Transfer::Zero { length, no_hole }, sums, false, None).await
     }
 
     /// Writes units that have these checksums. The caller has the range for itself.
@@ -212,10 +247,11 @@ impl Driver {
         at: u64,
         transfer: Transfer,
         sums: Vec<Sum>,
+        missed: bool,
         keep: Option<Buffer>,
     ) -> Result<(), JobError> {
         let write = self.request(transfer, keep, |ticket, store, now, out| {
-            store.write(ticket, key, at, sums, false, now, out);
+            store.write(ticket, key, at, sums, missed, now, out);
         });
         let (result, error) = write.await;
         result.map(drop).map_err(|failed| job_error(failed, error))

@@ -17,6 +17,8 @@ const MAGIC: [u8; 4] = *b"CCTB";
 
 const USED: u8 = 1;
 const FORCED: u8 = 2;
+const MIRRORED: u8 = 4;
+const LOSSY: u8 = 8;
 
 /// A column of a placement group.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,6 +35,11 @@ pub struct Column {
     pub column: u8,
     /// Its history was chosen by a person who gave up another one.
     pub forced: bool,
+    /// One of several copies: which of them count says the group's map. The column of a volume that has no other is not.
+    pub mirrored: bool,
+    /// The machine lost power while the disk was open, and the other copies have not replaced what that may have lost; only
+    /// of mirrored columns.
+    pub lossy: bool,
     /// Generation of the group's map.
     pub generation: u32,
     /// Messages of older epochs are refused.
@@ -73,7 +80,11 @@ impl ColumnPage {
             field::put(slot, 0, &column.volume.key().to_le_bytes());
             field::put(slot, 8, &column.group.to_le_bytes());
             slot[10] = column.column;
-            slot[11] = USED | if column.forced { FORCED } else { 0 };
+            let flag = |set: bool, flag: u8| if set { flag } else { 0 };
+            slot[11] = USED
+                | flag(column.forced, FORCED)
+                | flag(column.mirrored, MIRRORED)
+                | flag(column.lossy, LOSSY);
             field::put(slot, 12, &column.generation.to_le_bytes());
             let numbers = [
                 column.sealed_epoch,
@@ -107,7 +118,9 @@ impl ColumnPage {
                 return field::not_zero(slot, 0)
                     .map_or(Ok(None), |at| Err(PageError::Reserved { at: start + at }));
             }
-            if flags & USED == 0 || flags & !(USED | FORCED) != 0 {
+            let is_known = flags & !(USED | FORCED | MIRRORED | LOSSY) == 0;
+            let is_possible = flags & USED != 0 && (flags & LOSSY == 0 || flags & MIRRORED != 0);
+            if !is_known || !is_possible {
                 return Err(PageError::Value { what: "the flags", entry: i, value: flags.into() });
             }
             let (key, volume) = (field::u64(slot, 0), Uuid(field::bytes(slot, UUID_AT)));
@@ -137,6 +150,8 @@ impl ColumnPage {
                 group: field::u16(slot, 8),
                 column: slot[10],
                 forced: flags & FORCED != 0,
+                mirrored: flags & MIRRORED != 0,
+                lossy: flags & LOSSY != 0,
                 generation: field::u32(slot, 12),
                 sealed_epoch: number(0),
                 in_sync_epoch: number(1),

@@ -51,6 +51,8 @@ fn column_page() -> ColumnPage {
         group: i as u16,
         column: 2,
         forced: i.is_multiple_of(5),
+        mirrored: i % 3 == 1,
+        lossy: i % 3 == 1 && i.is_multiple_of(2),
         generation: 1,
         sealed_epoch: 7,
         in_sync_epoch: 6,
@@ -208,6 +210,21 @@ fn a_page_at_a_wrong_place_is_refused() {
 }
 
 /// Bytes with a right checksum that say what cannot be, or what only a later version knows.
+#[test]
+fn only_copies_have_lost_something() {
+    // The second entry is used.
+    let at = 32 + 256 + 11;
+    let page = column_page().encode(ID);
+    assert_eq!(page[at], 1 | 4);
+    for (flags, is_possible) in [(1, true), (1 | 4 | 8, true), (1 | 8, false), (4, false), (1 | 16, false)] {
+        let mut page = page;
+        page[at] = flags;
+        let decoded = ColumnPage::decode(&drive::resealed(page, 4), ID, Slot::A);
+        let refused = Err(PageError::Value { what: "the flags", entry: 1, value: flags.into() });
+        assert!(if is_possible { decoded.is_ok() } else { decoded == refused }, "{flags}");
+    }
+}
+
 #[test]
 fn impossible_values_are_refused_by_name() {
     let good = superblock(1).encode();

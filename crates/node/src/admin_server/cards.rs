@@ -61,7 +61,7 @@ pub(super) async fn attach(node: &Arc<Node>, attach: Attach) -> Result<(), Refus
             CardState::Attached => return Ok(()),
             CardState::Refused(refusal, mut message) => {
                 if let (CoreRefusal::InUse(_), Some(volume)) = (&refusal, card.volume())
-                    && volume.disk_node() != node.me
+                    && node.primary(volume) != Some(node.me)
                 {
                     message = all_holders(node, &name).await.unwrap_or(message);
                 }

@@ -41,7 +41,7 @@ pub(crate) async fn why(node: &Arc<Node>, volume: &str, offset: u64) -> Result<W
         node: node.name(node.me),
         volume: spec.name,
         policy: spec.policy,
-        disk_node: node.name(spec.id.disk_node()),
+        disk_node: node.primary_name(spec.id),
         offset,
         block: id.index,
         block_offset: u64::from(id.index) * bytes,

@@ -301,7 +301,10 @@ impl Local {
         }
         ExportInfo {
             name: spec.name.clone(),
-            description: format!("disk of node {}", self.node.name(spec.id.disk_node())),
+            description: match spec.id.is_plain() {
+                true => format!("disk of node {}", self.node.primary_name(spec.id)),
+                false => "copies on several nodes".into(),
+            },
             size: spec.size_bytes,
             flags,
             preferred_block: spec.block_bytes,

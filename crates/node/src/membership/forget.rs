@@ -1,7 +1,7 @@
 //! Dropping a member that does not come back, with what only it could serve.
 
 use cards_admin::{Forgotten, ForgottenDisk};
-use cards_coordinator::{Disk, Error, View};
+use cards_coordinator::{Change, Disk, Error, GroupVolume, ManagedDisk, View};
 use cards_tls::Name;
 
 use super::session::Session;
@@ -24,12 +24,19 @@ pub(super) async fn forget(session: &Session, name: &str, with_disks: bool) -> R
         None => return Err(unknown(&view, name)),
     };
     let disks: Vec<&Disk> = view.disks.values().filter(|disk| disk.node == name).collect();
-    let forgotten =
-        Forgotten { node: name.into(), disks: disks.iter().map(|disk| told(&view, disk)).collect() };
+    let managed: Vec<&ManagedDisk> = view.managed.iter().filter(|disk| disk.node == name).collect();
+    let told = disks
+        .iter()
+        .map(|disk| told(&view, disk))
+        .chain(managed.iter().map(|disk| told_managed(&view, disk)));
+    let forgotten = Forgotten { node: name.into(), disks: told.collect() };
     // A live one is refused below; it keeps its disks.
-    if !is_live && !disks.is_empty() {
+    if !is_live && !forgotten.disks.is_empty() {
         if !with_disks {
             return Err(has_disks(&forgotten));
+        }
+        for disk in managed {
+            registry.submit(Change::RemoveManagedDisk { disk: disk.uuid }).await.map_err(failed)?;
         }
         for disk in disks {
             registry.remove_disk_with_volumes(&disk.id).await.map_err(failed)?;
@@ -53,6 +60,12 @@ fn told(view: &View, disk: &Disk) -> ForgottenDisk {
     let volumes = view.volumes.values().filter(|volume| volume.disk == disk.id);
     let volumes = volumes.map(|volume| volume.name.clone()).collect();
     ForgottenDisk { id: disk.id.clone(), bytes: disk.bytes, volumes }
+}
+
+fn told_managed(view: &View, disk: &ManagedDisk) -> ForgottenDisk {
+    let has = |group: &&GroupVolume| group.columns.iter().any(|column| column.disk == disk.uuid);
+    let volumes = view.groups.values().filter(has).map(|group| group.name.clone()).collect();
+    ForgottenDisk { id: disk.place(), bytes: disk.bytes, volumes }
 }
 
 fn has_disks(forgotten: &Forgotten) -> String {

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cards_coordinator::{Coordinator, Error};
+use cards_coordinator::{Change, ColumnState, Coordinator, Error, Refusal};
 use cards_core::ControlInput;
 
 use super::registrar::disk_id;
@@ -40,9 +40,16 @@ pub(super) async fn leave(session: &Rc<Session>, force: bool) -> Result<(), Stri
     for attachment in view.attachments.iter().filter(|attachment| attachment.node == seat.name) {
         registry.detach(&seat, &attachment.volume).await.map_err(failed)?;
     }
-    for number in 0..node.own.len() {
-        let disk = disk_id(&seat.name, number);
+    for spec in &node.own {
+        let disk = disk_id(&seat.name, spec.id);
         registry.remove_disk_with_volumes(&disk).await.map_err(failed)?;
+    }
+    for disk in view.managed.iter().filter(|disk| disk.node == seat.name) {
+        match registry.submit(Change::RemoveManagedDisk { disk: disk.uuid }).await {
+            // By force: its copies are stale from now on, and there again when it comes back.
+            Err(Error::Refused(Refusal::HasColumn { .. })) => {}
+            removed => drop(removed.map_err(failed)?),
+        }
     }
     registry.left(&seat).await.map_err(failed)?;
     hand_over(session, &seat.name).await;
@@ -72,6 +79,15 @@ fn needed_by(session: &Session, node: &Arc<Node>) -> Vec<String> {
              leave last"
                 .into(),
         );
+    }
+    for group in session.known().groups.values() {
+        let column = group.column_at(&session.config.node);
+        if column.is_some_and(|(_, column)| column.state != ColumnState::Removed) {
+            needed.push(format!(
+                "volume {0:?} has a copy on a managed disk of this node, which would be away; run `cards volume remove {0}` first",
+                group.name
+            ));
+        }
     }
     for card in node.cards.all() {
         if card.clients() > 0 {

@@ -22,7 +22,8 @@ use tokio::task::JoinHandle;
 use super::home::{self, Found, HomeError, RETRY};
 use super::patience::Patience;
 use super::state::{State, StateFile};
-use super::{Kept, Members, Order, Part, Trouble, forget, leave, registrar, renewal};
+use super::{Kept, Members, Order, Part, Trouble, columns, forget, leave, registrar, renewal, volumes};
+use crate::groups::Registers;
 use crate::identity::Own;
 use crate::net::{self, Registry};
 use crate::node::Node;
@@ -64,6 +65,8 @@ pub(super) struct Session {
     view: RefCell<View>,
     /// The registrar looks again at what the registry says of this node.
     pub(super) look: Notify,
+    /// The columns on this node's disks are to be looked at again.
+    pub(super) columns: Notify,
     /// The coordinator answers again.
     pub(super) answers: Notify,
     /// The membership is found to be over before its lease is.
@@ -72,6 +75,7 @@ pub(super) struct Session {
     pub(super) leaving: Cell<bool>,
     /// It has left.
     left: Cell<bool>,
+    registers: Registers,
 }
 
 /// Joins, says so, and keeps the membership until told to stop. Runs in a local runtime.
@@ -205,10 +209,12 @@ impl Session {
             node: RefCell::new(None),
             view: RefCell::new(view),
             look: Notify::new(),
+            columns: Notify::new(),
             answers: Notify::new(),
             lost: Notify::new(),
             leaving: Cell::new(false),
             left: Cell::new(false),
+            registers: Registers::default(),
         };
         Ok((Rc::new(session), joined))
     }
@@ -217,6 +223,7 @@ impl Session {
         tokio::task::spawn_local(Rc::clone(&self).renew());
         tokio::task::spawn_local(Rc::clone(&self).watch());
         tokio::task::spawn_local(registrar::run(Rc::clone(&self)));
+        tokio::task::spawn_local(columns::run(Rc::clone(&self)));
         tokio::task::spawn_local(renewal::run(Rc::clone(&self)));
         while let Some(order) = orders.recv().await {
             match order {
@@ -227,8 +234,10 @@ impl Session {
                     self.tell_part();
                     let view = self.view.borrow().clone();
                     self.publish(&view);
+                    self.publish_groups(&view);
                     self.tell_lease();
                     self.look.notify_one();
+                    self.columns.notify_one();
                 }
                 Order::Look => self.look.notify_one(),
                 Order::Forget { name, with_disks, done } => {
@@ -245,6 +254,25 @@ impl Session {
                     self.leaving.set(false);
                     self.left.set(result.is_ok());
                     let _ = done.send(result);
+                }
+                Order::Register { of, proposal, done } => {
+                    let session = Rc::clone(&self);
+                    tokio::task::spawn_local(async move {
+                        let proposal = proposal.map(|map| *map);
+                        done(session.registers.ask(&session.coordinator, of, proposal).await);
+                    });
+                }
+                Order::CreateVolume { new, on, done } => {
+                    let session = Rc::clone(&self);
+                    tokio::task::spawn_local(async move {
+                        let _ = done.send(volumes::create(&session, *new, &on).await);
+                    });
+                }
+                Order::RemoveVolume { volume, done } => {
+                    let session = Rc::clone(&self);
+                    tokio::task::spawn_local(async move {
+                        let _ = done.send(volumes::remove(&session, volume).await);
+                    });
                 }
                 Order::Stop => return,
             }
@@ -439,13 +467,21 @@ impl Session {
         if news {
             self.publish(&view);
         }
+        self.publish_groups(&view);
         *self.view.borrow_mut() = view;
         self.look.notify_one();
+        self.columns.notify_one();
     }
 
     fn publish(&self, view: &View) {
         if let Some(node) = &*self.node.borrow() {
             node.members_are(Members::of(view), self.joined.get());
+        }
+    }
+
+    fn publish_groups(&self, view: &View) {
+        if let Some(node) = &*self.node.borrow() {
+            node.groups_are(view);
         }
     }
 
@@ -578,9 +614,13 @@ async fn join(
     }
 }
 
-/// No live member has a disk that is called as one of this node's.
+/// No live member has a disk, and the cluster no volume with copies, that is called as one of this node's.
 fn check_disks(view: &View, config: &Config) -> Result<(), HomeError> {
     for disk in &config.disks {
+        if let Some(group) = view.groups.get(&disk.name) {
+            let nodes: Vec<&str> = group.columns.iter().map(|column| column.node.as_str()).collect();
+            return Err(HomeError::VolumeElsewhere { volume: disk.name.clone(), nodes: nodes.join(", ") });
+        }
         let volume = view.volumes.get(&disk.name);
         let member = volume.and_then(|volume| registrar::live_node_of(view, volume));
         if let Some(other) = member.filter(|other| other.name != config.node) {

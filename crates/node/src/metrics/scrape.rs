@@ -216,6 +216,11 @@ fn peers(text: &mut Exposition, node: &Node) {
     for (peer, link) in &peers {
         family.sample(&[("peer", peer)], link.damaged.total());
     }
+    let help = "Messages of mirrored volumes from peers that were dropped; they are sent again.";
+    let mut family = text.counter("cards_group_messages_dropped", help);
+    for (reason, count) in node.group_mail.dropped() {
+        family.sample(&[("reason", reason)], count);
+    }
     let help = "Bytes of writes to disks of the peer that wait for its memory, or for the connection.";
     let mut family = text.gauge("cards_peer_writes_waiting_bytes", help);
     for (peer, link) in &peers {
@@ -258,10 +263,10 @@ fn disk_errors(text: &mut Exposition, node: &Node) {
     for (spec, errors) in node.own.iter().zip(&node.disk_errors) {
         family.sample(&[("disk", &spec.name)], errors.total());
     }
-    let help = "Reads of a volume on a managed disk whose data did not fit their checksums.";
+    let help = "Reads of a volume on a managed disk whose data did not fit their checksums, and 4 KiB of it that scrubs found so.";
     let mut family = text.counter("cards_disk_checksum_errors", help);
-    for (spec, disk) in node.own.iter().zip(&node.disks) {
-        family.sample(&[("disk", &spec.name)], disk.stats().snapshot().damaged);
+    for ((spec, disk), damage) in node.own.iter().zip(&node.disks).zip(&node.damage) {
+        family.sample(&[("disk", &spec.name)], disk.stats().snapshot().damaged + damage.scrubbed());
     }
 }
 

@@ -10,9 +10,11 @@
 
 use std::io::{self, IoSliceMut};
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 
-use cards_core::{Body, ControlInput, Input, Landing, Message, NodeId, Payload};
+use cards_array::group;
+use cards_core::{Body, ControlInput, Input, Landing, Message, NodeId, Payload, PgId};
 use cards_tls::{Encryption, Wire};
 use cards_wire::peer::{self, BodyHeader, FrameError, HEADER_SIZE, Header, Run};
 
@@ -20,6 +22,7 @@ use super::broken::Broken;
 use crate::failures::{Asked, ERRORS_REMEMBERED};
 use crate::inquiry;
 use crate::node::buffers::Bytes;
+use crate::node::group_mail::Room;
 use crate::node::link::credit::Connection;
 use crate::node::link::outgoing;
 use crate::node::{Local, Place};
@@ -44,8 +47,8 @@ pub(super) struct Incoming {
     tail: Vec<u8>,
     /// Headers to read at a time.
     headers: usize,
-    /// What `State::Payload` is about: messages, and where their payloads go.
-    arriving: Vec<(Message, Target)>,
+    /// What `State::Payload` is about: messages, and where their payloads go. One of a group is alone.
+    arriving: Vec<(Arriving, Target)>,
     state: State,
 }
 
@@ -59,11 +62,18 @@ enum State {
     Body { header: BodyHeader, body: Vec<u8> },
 }
 
+enum Arriving {
+    Block(Message),
+    Group(PgId, Box<group::Message<()>>),
+}
+
 enum Target {
     Slot(Place),
     /// Not what was sent has landed there.
     Damaged(Place),
     Buffer(Vec<u8>),
+    /// Of a message of a group.
+    Room(Vec<u8>, Room),
     /// Read past: the shard hears of the message without it.
     Nowhere,
 }
@@ -129,7 +139,7 @@ impl Incoming {
                     let bytes: &mut [u8] = match target {
                         // SAFETY: the shard has named the slot as the landing of this payload: nobody else uses it.
                         Target::Slot(place) => unsafe { arena.bytes_mut(place.shard, place.slot) },
-                        Target::Buffer(bytes) => bytes,
+                        Target::Buffer(bytes) | Target::Room(bytes, _) => bytes,
                         Target::Nowhere | Target::Damaged(_) => {
                             ahead = BESIDE.min(*length - begin);
                             break;
@@ -186,7 +196,9 @@ impl Incoming {
                             self.local.node.arena.bytes_mut(place.shard, place.slot)[to]
                                 .copy_from_slice(bytes);
                         },
-                        Target::Buffer(buffer) => buffer[to].copy_from_slice(bytes),
+                        Target::Buffer(buffer) | Target::Room(buffer, _) => {
+                            buffer[to].copy_from_slice(bytes);
+                        }
                         Target::Nowhere | Target::Damaged(_) => {}
                     }
                     if !matches!(target, Target::Nowhere) {
@@ -211,10 +223,32 @@ impl Incoming {
                         }
                         peer::Body::Locks(message) => node.locks.message(from, message),
                         peer::Body::Inquiry(inquiry) => inquiry::arrived(node, from, inquiry),
+                        peer::Body::Group { group, message } => self.of_group(group, message),
                     }
                 }
             }
         }
+    }
+
+    /// A message of a group has come, which has no payload.
+    fn of_group(&self, group: PgId, message: group::Message<()>) {
+        let message = message.map(|()| Bytes::new(Vec::new()));
+        self.local.node.group_mail.arrived(self.peer, group, message);
+    }
+
+    /// The payload of a message of a group follows.
+    fn begin_group(&mut self, group: PgId, message: group::Message<()>, length: u32) {
+        let length = length as usize;
+        let node = &self.local.node;
+        let link = &node.links[usize::from(self.peer.0)];
+        let room = node.group_mail.room(&link.group_bytes, length);
+        if room.is_none() {
+            node.group_mail.without_room.fetch_add(1, Ordering::Relaxed);
+        }
+        let target = room.map_or(Target::Nowhere, |room| Target::Room(vec![0; length], room));
+        self.headers = 1;
+        self.arriving.push((Arriving::Group(group, Box::new(message)), target));
+        self.state = State::Payload { arrived: 0, length, sums: peer::sums_size(self.version, length) };
     }
 
     /// Begins with the frame of a header.
@@ -237,6 +271,14 @@ impl Incoming {
                 node.writes.said(&node.links, self.connection, &credit)?;
                 return Ok(());
             }
+            Header::Group { group, message, payload: 0 } => {
+                self.of_group(group, message);
+                return Ok(());
+            }
+            Header::Group { group, message, payload } => {
+                self.begin_group(group, message, payload);
+                return Ok(());
+            }
             Header::Message { message, payload } => (Run::new(message), payload),
             Header::Run { run, payload } => (run, payload),
         };
@@ -249,7 +291,8 @@ impl Incoming {
         }
         if length == 0 {
             self.headers = (self.headers * 2).min(BESIDE / HEADER_SIZE);
-            self.arriving.extend(run.messages().map(|message| (message, Target::Nowhere)));
+            let messages = run.messages().map(Arriving::Block);
+            self.arriving.extend(messages.map(|message| (message, Target::Nowhere)));
             self.handle();
             return Ok(());
         }
@@ -266,7 +309,7 @@ impl Incoming {
                     Landing::Buffer => Target::Buffer(vec![0; length as usize]),
                     Landing::Discard => Target::Nowhere,
                 };
-                (message, target)
+                (Arriving::Block(message), target)
             }));
         });
         let has = |wanted: fn(&Target) -> bool| self.arriving.iter().any(|(_, target)| wanted(target));
@@ -284,7 +327,7 @@ impl Incoming {
     }
 
     /// All payloads of a frame have arrived, each of `length` bytes, and their checksums. A block that is not what was sent is
-    /// as one whose connection has broken.
+    /// as one whose connection has broken; a message of a group whose payload is not is dropped, and its group sends it again.
     ///
     /// # Errors
     /// The bytes of a write are not what was sent. It is sent again by the next connection.
@@ -298,23 +341,37 @@ impl Incoming {
                 Target::Slot(place) => unsafe {
                     self.local.node.arena.bytes(place.shard, place.slot, 0, length as u32)
                 },
-                Target::Buffer(bytes) => bytes,
+                Target::Buffer(bytes) | Target::Room(bytes, _) => bytes,
                 Target::Nowhere | Target::Damaged(_) => continue,
             };
             if peer::is_intact(self.version, bytes, sums) {
                 continue;
             }
             self.damaged_payload(message, length);
-            let Target::Slot(place) = *target else { return Err(Broken::Damaged) };
-            self.arriving[at].1 = Target::Damaged(place);
+            self.arriving[at].1 = match *target {
+                Target::Slot(place) => Target::Damaged(place),
+                Target::Room(..) => Target::Nowhere,
+                _ => return Err(Broken::Damaged),
+            };
         }
         self.state = State::Header;
         self.handle();
         Ok(())
     }
 
-    fn damaged_payload(&self, message: &Message, length: usize) {
+    fn damaged_payload(&self, arriving: &Arriving, length: usize) {
         let (node, length) = (&self.local.node, length as u64);
+        let message = match arriving {
+            Arriving::Block(message) => message,
+            Arriving::Group(group, message) => {
+                node.group_mail.damaged.fetch_add(1, Ordering::Relaxed);
+                let (name, offset) = match **message {
+                    group::Message::Put { extent, .. } => ("write to a column", extent.offset),
+                    _ => ("read of a column", 0),
+                };
+                return self.damaged(Asked { name, offset, length }, format!("group {}", group.0));
+            }
+        };
         let (name, offset) = match message.body {
             Body::Data { block, .. } | Body::Store { block, .. } => ("block", u64::from(block) * length),
             Body::Command { offset, .. } => ("write", offset),
@@ -342,9 +399,13 @@ impl Incoming {
     fn handle(&mut self) {
         let Self { local, peer, connection, .. } = self;
         let (node, now) = (&local.node, local.node.now());
-        let Some((Message { shard, .. }, _)) = self.arriving.first() else { return };
-        let shard = *shard;
+        let shard = match self.arriving.first() {
+            Some((Arriving::Block(message), _)) => message.shard,
+            Some((Arriving::Group(..), _)) => return self.handle_group(),
+            None => return,
+        };
         for (message, _) in &self.arriving {
+            let Arriving::Block(message) = message else { continue };
             if let Body::CommandDone { request, .. } = message.body {
                 node.links[usize::from(peer.0)].answered((shard, request));
             }
@@ -352,6 +413,7 @@ impl Incoming {
         }
         local.shard(shard, |state| {
             for (message, target) in self.arriving.drain(..) {
+                let Arriving::Block(message) = message else { continue };
                 let payload = match target {
                     Target::Damaged(Place { slot, .. }) => {
                         state.handle(now, Input::LandingAborted { slot });
@@ -362,11 +424,21 @@ impl Incoming {
                         let bytes = Bytes::new(bytes);
                         Payload::Buffer(node.buffers.insert(local.index, bytes, Some(*connection)))
                     }
-                    Target::Nowhere => Payload::None,
+                    Target::Nowhere | Target::Room(..) => Payload::None,
                 };
                 state.handle(now, Input::Message { from: *peer, message, payload });
             }
         });
+    }
+
+    /// Gives a group what has arrived with its payload.
+    fn handle_group(&mut self) {
+        for (arriving, target) in self.arriving.drain(..) {
+            if let (Arriving::Group(group, message), Target::Room(bytes, room)) = (arriving, target) {
+                let message = message.map(|()| Bytes::in_room(bytes, room));
+                self.local.node.group_mail.arrived(self.peer, group, message);
+            }
+        }
     }
 
     /// The connection has broken: what was being filled is given back.
@@ -380,7 +452,7 @@ impl Incoming {
                     self.local.shard(shard, |state| state.handle(now, Input::LandingAborted { slot }));
                 }
                 Target::Buffer(bytes) => node.writes.released(&node.links, self.connection, bytes.len()),
-                Target::Nowhere => {}
+                Target::Nowhere | Target::Room(..) => {}
             }
         }
     }

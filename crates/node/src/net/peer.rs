@@ -177,7 +177,7 @@ async fn serve(
         tracing::info!(peer = hello.node, version, "connected");
     }
     let connection = local.node.writes.connected(&local.node.links, peer, wires.len() as u16 - 1);
-    link.is_connected(&wires);
+    link.is_connected(&wires, version);
     let Hello { incarnation, succeeds, membership, disks, .. } = hello;
     link.has_disks(disks.iter().map(|spec| spec.id).collect());
     local.control(ControlInput::PeerUp { node: peer, incarnation, succeeds, disks });

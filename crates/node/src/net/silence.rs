@@ -82,12 +82,15 @@ pub(crate) async fn watch(node: &Node) {
 fn talkers(node: &Node) -> BTreeSet<NodeId> {
     let leased = |card: &std::sync::Arc<crate::node::card::Card>| {
         let volume = card.volume().filter(|_| card.state() == CardState::Attached)?;
-        node.cards.lease_of(volume).map(|_| volume.disk_node())
+        node.cards.lease_of(volume).and_then(|_| node.primary(volume))
     };
     let mut talkers: BTreeSet<NodeId> = node.cards.all().iter().filter_map(leased).collect();
     let control = node.control();
     for spec in node.own.iter().filter(|spec| !spec.read_only) {
         talkers.extend(control.cards_of(spec.id));
+    }
+    for known in node.groups.all() {
+        talkers.extend(control.cards_of(known.record.pg()));
     }
     talkers
 }

@@ -5,20 +5,37 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use cards_core::BufferId;
 
+use super::group_mail::Room;
 use super::link::credit::Connection;
 use crate::slab::{Key, Slab};
 
 /// A part of the bytes of a write. Large writes are cut into commands without copying.
 #[derive(Clone, Debug)]
 pub(crate) struct Bytes {
-    whole: Arc<Vec<u8>>,
+    whole: Arc<Whole>,
     range: Range<usize>,
+}
+
+#[derive(Debug)]
+struct Whole {
+    bytes: Vec<u8>,
+    /// Given back with the bytes.
+    _room: Option<Room>,
 }
 
 impl Bytes {
     pub(crate) fn new(whole: Vec<u8>) -> Self {
-        let range = 0..whole.len();
-        Self { whole: Arc::new(whole), range }
+        Self::of(whole, None)
+    }
+
+    /// Those of a peer, which take room until they are dropped.
+    pub(crate) fn in_room(whole: Vec<u8>, room: Room) -> Self {
+        Self::of(whole, Some(room))
+    }
+
+    fn of(bytes: Vec<u8>, room: Option<Room>) -> Self {
+        let range = 0..bytes.len();
+        Self { whole: Arc::new(Whole { bytes, _room: room }), range }
     }
 
     /// The part `range` of this part.
@@ -29,11 +46,17 @@ impl Bytes {
     }
 }
 
+impl AsRef<[u8]> for Bytes {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
 impl std::ops::Deref for Bytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &self.whole[self.range.clone()]
+        &self.whole.bytes[self.range.clone()]
     }
 }
 

@@ -14,7 +14,7 @@ pub(crate) mod outbox;
 pub(crate) mod outgoing;
 mod queue;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
@@ -49,6 +49,10 @@ pub(crate) struct Link {
     /// Links to it that this node has begun to make.
     dialled: AtomicU64,
     pub(crate) traffic: PeerTraffic,
+    /// The version of the protocol on the present connection, or the last one; 0 before there was any.
+    version: AtomicU8,
+    /// Bytes of messages of groups that have come from it and are held.
+    pub(crate) group_bytes: Arc<AtomicUsize>,
     /// What has not come as the peer has sent it.
     pub(crate) damaged: Failures,
     /// The log says so.
@@ -95,6 +99,8 @@ impl Link {
             offer: Notify::new(),
             dialled: AtomicU64::new(0),
             traffic: PeerTraffic::default(),
+            version: AtomicU8::new(0),
+            group_bytes: Arc::default(),
             damaged: Failures::called("checksum"),
             damage_told: Mutex::default(),
             disks: Mutex::default(),
@@ -109,6 +115,10 @@ impl Link {
     /// # Errors
     /// The peer is down or too slow: the frame, so that its slot can be unpinned. Nothing else is owed, the
     /// protocol repeats what it needs.
+    #[allow(
+        clippy::result_large_err,
+        reason = "the frame goes back as it came, and nothing is allocated for it"
+    )]
     pub(crate) fn push(&self, traffic: &Traffic, way: Way, frame: Frame) -> Result<(), Frame> {
         match self.outbox.push(way, frame) {
             Pushed::Queued => Ok(()),
@@ -298,8 +308,14 @@ impl Link {
         }
     }
 
-    /// Notes that the peer can be talked with by these lanes.
-    pub(crate) fn is_connected(&self, wires: &[Adrift]) {
+    /// What the two ends speak, or spoke last.
+    pub(crate) fn version(&self) -> u8 {
+        self.version.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the peer can be talked with by these lanes, in a version of the protocol.
+    pub(crate) fn is_connected(&self, wires: &[Adrift], version: u8) {
+        self.version.store(version, Ordering::Relaxed);
         self.set_status(MemberState::Up, None);
         // The kernel may have got its TLS between two lanes.
         let encryption = wires.iter().map(|wire| wire.encryption().into()).max();

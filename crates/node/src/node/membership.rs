@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use cards_admin::{Forgotten, Registry as Kept};
-use cards_coordinator::Certificate;
+use cards_array::group::{Answer, Map};
+use cards_coordinator::{Certificate, NewGroup};
+use cards_core::PgId;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::members::Members;
@@ -37,12 +39,37 @@ pub(crate) enum Order {
         /// How it went.
         done: oneshot::Sender<Result<(), String>>,
     },
+    /// Create a volume over managed disks of several nodes.
+    CreateVolume {
+        /// The volume.
+        new: Box<NewGroup>,
+        /// Its disks, as `NODE:DISK`; none: where the most space is.
+        on: Vec<String>,
+        /// How it went.
+        done: oneshot::Sender<Result<(), String>>,
+    },
+    /// Remove such a volume.
+    RemoveVolume {
+        /// Its name.
+        volume: String,
+        /// How it went.
+        done: oneshot::Sender<Result<(), String>>,
+    },
     /// Drain and end the membership.
     Leave {
         /// Also if somebody needs this node.
         force: bool,
         /// How it went.
         done: oneshot::Sender<Result<(), String>>,
+    },
+    /// Read the map of a group, or propose one.
+    Register {
+        /// The group.
+        of: PgId,
+        /// The map; none: it is read.
+        proposal: Option<Box<Map>>,
+        /// What the registry says.
+        done: Box<dyn FnOnce(Answer) + Send>,
     },
     /// End the session; the membership runs out.
     Stop,
@@ -85,6 +112,7 @@ pub(crate) struct Membership {
     orders: Option<mpsc::UnboundedSender<Order>>,
     problem: Mutex<Option<Trouble>>,
     unregistered: Mutex<Vec<String>>,
+    columns: Mutex<Vec<String>>,
     part: Mutex<Part>,
 }
 
@@ -114,6 +142,7 @@ impl Membership {
             orders,
             problem: Mutex::default(),
             unregistered: Mutex::default(),
+            columns: Mutex::default(),
             part: Mutex::default(),
         }
     }
@@ -147,6 +176,11 @@ impl Membership {
         *self.unregistered.lock().unwrap_or_else(PoisonError::into_inner) = problems;
     }
 
+    /// What cannot be done of the columns on this node's managed disks.
+    pub(crate) fn set_columns(&self, problems: Vec<String>) {
+        *self.columns.lock().unwrap_or_else(PoisonError::into_inner) = problems;
+    }
+
     pub(crate) fn set_part(&self, part: Part) {
         *self.part.lock().unwrap_or_else(PoisonError::into_inner) = part;
     }
@@ -160,7 +194,9 @@ impl Membership {
     pub(crate) fn problems(&self) -> Vec<String> {
         let problem = self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let unregistered = self.unregistered.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let columns = self.columns.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let part = self.part.lock().unwrap_or_else(PoisonError::into_inner).problems.clone();
-        problem.map(|trouble| trouble.to_string()).into_iter().chain(unregistered).chain(part).collect()
+        let problem = problem.map(|trouble| trouble.to_string());
+        problem.into_iter().chain(unregistered).chain(columns).chain(part).collect()
     }
 }

@@ -173,7 +173,7 @@ pub(super) fn whole_frame(stream: &mut TcpStream) -> std::io::Result<(Header, Ve
     let header = decode_header(&header, VERSION).unwrap();
     let with_sums = |length: u32| length as usize + peer::sums_size(VERSION, length as usize);
     let length = match &header {
-        Header::Message { payload, .. } => with_sums(*payload),
+        Header::Message { payload, .. } | Header::Group { payload, .. } => with_sums(*payload),
         Header::Run { run, payload } => with_sums(*payload * run.count()),
         Header::Body(header) => header.length(),
         Header::Credit(_) => 0,

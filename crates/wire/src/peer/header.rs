@@ -1,19 +1,20 @@
 //! The 104-byte header: fields at fixed places, and what they mean for each block message.
 
 use cards_core::{
-    Ahead, Body, Bounds, CommandKind, Generation, Grant, Message, Note, Numbered, Persistence, RequestId,
-    Source, Stamp, StoreOutcome,
+    Ahead, Body, Bounds, CommandKind, Generation, Grant, Message, Note, Numbered, Persistence, PgId,
+    RequestId, Source, Stamp, StoreOutcome,
 };
 
 use super::body::{error_code, group, node, result};
 use super::credit::Credit;
+use super::group::{Announced, GroupHeader};
 use super::inquiry::InquiryHeader;
 use super::run::Run;
 use super::sums::{SUM_SIZE, check_header, is_intact, seal_header, sum, sums_size};
 use super::versions::SUMS;
 use super::{
-    FrameError, HEADER_SIZE, Hello, MAGIC, MAX_BLOCK, MAX_BODY, MAX_WRITE, OLDEST, RUNS, VERSION, control,
-    header_size_of, hello, locks,
+    FrameError, GROUPS, HEADER_SIZE, Hello, MAGIC, MAX_BLOCK, MAX_BODY, MAX_WRITE, OLDEST, RUNS, VERSION,
+    control, header_size_of, hello, locks,
 };
 use crate::bytes::Cursor;
 
@@ -23,6 +24,7 @@ pub(super) const KIND_LOCKS: u8 = 2;
 pub(super) const KIND_QUESTION: u8 = 3;
 pub(super) const KIND_ANSWER: u8 = 4;
 const KIND_CREDIT: u8 = 5;
+pub(super) const KIND_GROUP: u8 = 6;
 const KIND_READ: u8 = 16;
 const KIND_DATA: u8 = 17;
 const KIND_NACK: u8 = 18;
@@ -72,6 +74,16 @@ pub enum Header {
     Body(BodyHeader),
     /// Nothing follows.
     Credit(Credit),
+    /// A message of a group of copies, whole but for its payload; `payload` bytes follow if it [has
+    /// one](cards_array::group::Message::payload), else none.
+    Group {
+        /// The group.
+        group: PgId,
+        /// The message.
+        message: cards_array::group::Message<()>,
+        /// Bytes that follow.
+        payload: u32,
+    },
 }
 
 /// The header of a frame with a body.
@@ -87,6 +99,7 @@ enum BodyKind {
     Control,
     Locks,
     Inquiry(InquiryHeader),
+    Group(GroupHeader),
 }
 
 impl BodyHeader {
@@ -127,6 +140,10 @@ impl BodyHeader {
             BodyKind::Control => super::Body::Control(control::decode(self.version, &body)?),
             BodyKind::Locks => super::Body::Locks(locks::decode(&body)?),
             BodyKind::Inquiry(header) => super::Body::Inquiry(header.with(body)),
+            BodyKind::Group(header) => {
+                let (group, message) = header.with(&body)?;
+                super::Body::Group { group, message }
+            }
         })
     }
 }
@@ -226,6 +243,14 @@ pub fn decode_header(bytes: &[u8; HEADER_SIZE], version: u8) -> Result<Header, F
             Err(unused(fields.kind))
         };
     }
+    if fields.kind == KIND_GROUP && version >= GROUPS {
+        return Ok(match super::group::decode(&fields)? {
+            Announced::Message { group, message, payload } => Header::Group { group, message, payload },
+            Announced::Body(header) => {
+                Header::Body(BodyHeader { version, kind: BodyKind::Group(header), length: fields.payload })
+            }
+        });
+    }
     let message = fields.message()?;
     let Fields { payload, others, .. } = fields;
     if (Fields { others, ..Fields::new(&message, payload) }) != fields || others != 0 && version < RUNS {
@@ -312,26 +337,26 @@ fn check_payload(body: &Body, payload: u32) -> Result<(), FrameError> {
 
 /// The header's fields, see the table in [`super`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Fields {
-    kind: u8,
-    flags: u8,
-    detail: u8,
-    payload: u32,
-    shard: u16,
-    free: u16,
-    through: u64,
-    group: u64,
-    request: u64,
-    stamp: u64,
-    generation: u64,
-    argument: u64,
-    base: u64,
-    held: u64,
-    turn: u64,
-    life: u64,
-    node: u16,
-    others: u16,
-    block: u32,
+pub(super) struct Fields {
+    pub(super) kind: u8,
+    pub(super) flags: u8,
+    pub(super) detail: u8,
+    pub(super) payload: u32,
+    pub(super) shard: u16,
+    pub(super) free: u16,
+    pub(super) through: u64,
+    pub(super) group: u64,
+    pub(super) request: u64,
+    pub(super) stamp: u64,
+    pub(super) generation: u64,
+    pub(super) argument: u64,
+    pub(super) base: u64,
+    pub(super) held: u64,
+    pub(super) turn: u64,
+    pub(super) life: u64,
+    pub(super) node: u16,
+    pub(super) others: u16,
+    pub(super) block: u32,
 }
 
 impl Fields {
@@ -367,7 +392,7 @@ impl Fields {
         out
     }
 
-    fn to_bytes(self) -> [u8; HEADER_SIZE] {
+    pub(super) fn to_bytes(self) -> [u8; HEADER_SIZE] {
         let mut out = [0; HEADER_SIZE];
         out[0..4].copy_from_slice(&MAGIC);
         out[4..8].copy_from_slice(&[VERSION, self.kind, self.flags, self.detail]);

@@ -12,6 +12,9 @@ pub const OLDEST: u8 = 11;
 /// Since this version a Read or a Data may be of several blocks.
 pub const RUNS: u8 = 12;
 
+/// Since this version nodes can have columns of groups of copies.
+pub const GROUPS: u8 = 12;
+
 /// Since this version frames have checksums.
 pub(super) const SUMS: u8 = 12;
 

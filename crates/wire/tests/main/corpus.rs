@@ -25,7 +25,7 @@ use cards_wire::peer::{
 
 use crate::nbd_client::{greeting, opening, simple_session, structured_session};
 use crate::nbd_server::{header, info, meta, stream, usual};
-use crate::{drive, locks, peer, register};
+use crate::{drive, group, locks, peer, register};
 
 pub(crate) type Seeds = Vec<(&'static str, Vec<u8>)>;
 
@@ -367,6 +367,7 @@ pub(crate) fn frames() -> Seeds {
     .into_iter()
     .chain(lock_frames())
     .chain(inquiries())
+    .chain(group_frames())
     .collect()
 }
 
@@ -378,6 +379,11 @@ fn inquiries() -> Seeds {
         ("answer", frame(Inquiry::Answer { id: 7, body: Ok(b"{}".to_vec()) })),
         ("answer-refused", frame(Inquiry::Answer { id: u64::MAX, body: Err(refusal) })),
     ]
+}
+
+/// A message of each kind, with its payload.
+fn group_frames() -> Seeds {
+    group::messages().into_iter().map(|(name, message)| (name, group::frame(&message))).collect()
 }
 
 fn lock_frames() -> Seeds {

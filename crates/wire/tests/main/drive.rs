@@ -9,8 +9,8 @@ use cards_wire::nbd::{
     Command, ExportInfo, Refusal, RefusalKind, Request, Session, client, reply, server, validate,
 };
 use cards_wire::peer::{
-    Body, HEADER_SIZE, Header, OLDEST, VERSION, decode_header, decode_hello, encode_credit, encode_inquiry,
-    encode_message, encode_run, is_intact, seal, sums_size,
+    Body, HEADER_SIZE, Header, OLDEST, VERSION, decode_header, decode_hello, encode_credit, encode_group,
+    encode_inquiry, encode_message, encode_run, is_intact, seal, sums_size,
 };
 use cards_wire::register::{self, Kind};
 
@@ -242,12 +242,25 @@ fn peer_frame(input: &[u8]) -> Option<usize> {
         }
         Header::Body(announced) => {
             let body = rest.get(..announced.length())?;
-            if let Body::Inquiry(inquiry) = announced.decode(body.to_vec()).ok()? {
-                let mut again = encode_inquiry(&inquiry).expect("within its limit");
-                seal(&mut again, version);
-                assert!(input.starts_with(&again), "one encoding");
-            }
+            let again = match announced.decode(body.to_vec()).ok()? {
+                Body::Inquiry(inquiry) => {
+                    let mut again = encode_inquiry(&inquiry).expect("within its limit");
+                    seal(&mut again, version);
+                    again
+                }
+                Body::Group { group, message } => {
+                    encode_group(group, &message, 0, version).expect("within its limits")
+                }
+                Body::Control(_) | Body::Locks(_) => Vec::new(),
+            };
+            assert!(input.starts_with(&again), "one encoding");
             return Some(HEADER_SIZE + body.len());
+        }
+        Header::Group { group, message, payload } => {
+            assert_eq!(payload > 0, message.payload().is_some());
+            let again = encode_group(group, &message, payload, version);
+            assert_eq!(again.as_deref(), Ok(&header[..]), "one encoding");
+            payload
         }
         Header::Credit(credit) => {
             assert_eq!(encode_credit(&credit, version), *header, "one encoding");

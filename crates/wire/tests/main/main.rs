@@ -3,6 +3,7 @@
 mod allocations;
 mod corpus;
 mod drive;
+mod group;
 mod inquiry;
 mod locks;
 mod nbd_client;

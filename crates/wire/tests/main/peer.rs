@@ -573,7 +573,7 @@ fn one_bit_of_a_frame_that_changes_is_detected() {
     }
     assert_eq!(
         kinds.into_iter().collect::<Vec<_>>(),
-        [vec![0, 1, 2, 3, 4, 5], (16..=23).chain(26..=31).collect()].concat()
+        [vec![0, 1, 2, 3, 4, 5, 6], (16..=23).chain(26..=31).collect()].concat()
     );
 }
 

@@ -100,6 +100,7 @@ impl Bench {
             sectors: 2,
             volumes: vec![spec],
             shared,
+            mirrors: Vec::new(),
             devices: vec![(device, V)],
             exclusive: Vec::new(),
             strangers: Vec::new(),

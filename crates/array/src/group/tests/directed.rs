@@ -9,7 +9,7 @@ use super::world::{Faults, MS, World};
 use crate::group::mistakes::Mistake;
 use crate::group::{Member, State};
 
-const QUIET: Faults = Faults { loss: 0, repeats: 0, late: 0, register_loss: 0 };
+const QUIET: Faults = Faults { loss: 0, repeats: 0, late: 0, register_loss: 0, little_room: false };
 
 /// A world in which a primary serves, and its node.
 fn serving(seed: u64, columns: usize, mistake: Option<Mistake>) -> (World, usize) {

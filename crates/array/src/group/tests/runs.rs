@@ -18,6 +18,7 @@ fn run(seed: u64, mistake: Option<Mistake>, traces: bool) -> World {
         repeats: chooses(&mut random, 150),
         late: chooses(&mut random, 60),
         register_loss: chooses(&mut random, 300),
+        little_room: seed / 2 % 4 == 3,
     };
     let mut world = World::new(random.next(), columns, faults, mistake);
     if traces {

@@ -54,6 +54,8 @@ pub(super) struct Faults {
     pub(super) repeats: u64,
     pub(super) late: u64,
     pub(super) register_loss: u64,
+    /// Groups remember next to nothing.
+    pub(super) little_room: bool,
 }
 
 pub(super) struct Node {
@@ -485,7 +487,8 @@ impl World {
         found.timer = Time::MAX;
         let me = Member { node: NodeId(node as u16), incarnation: found.incarnation };
         let disk = found.media.open();
-        let made = self.mistake.map_or_else(Made::default, Made::new);
+        let mut made = self.mistake.map_or_else(Made::default, Made::new);
+        made.has_little_room = self.faults.little_room;
         found.group = Some(Group::making(me, disk, SIZE, timing(), now, made));
         self.tell(|| format!("n{node} starts"));
         self.with(node, |_, _| {});
@@ -987,7 +990,7 @@ impl World {
         self.is_calm = true;
         self.cuts.clear();
         self.register_cuts.clear();
-        self.faults = Faults { loss: 0, repeats: 0, late: 0, register_loss: 0 };
+        self.faults = Faults { loss: 0, repeats: 0, late: 0, register_loss: 0, ..self.faults };
         // Disks that failed cost what was not synced, before one is chosen that stays away.
         (0..self.nodes.len()).for_each(|node| self.replug(node));
         let up = |world: &Self, except: usize| {

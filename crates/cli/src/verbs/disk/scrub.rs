@@ -1,4 +1,4 @@
-//! `cards disk scrub`: all volumes of a managed disk that no daemon has.
+//! `cards disk scrub`: all volumes, and copies of volumes, of a managed disk that no daemon has.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ use crate::scrub;
 pub(super) fn run(path: &Path, rate: u64, json: bool) -> Result<ExitCode, Error> {
     let managed = Managed::open(&ManagedOptions::new(DiskOptions::path(path))).map_err(DiskError::from)?;
     let volumes: Vec<(String, u64)> =
-        managed.volumes().into_iter().map(|volume| (volume.name.to_string(), volume.bytes)).collect();
+        managed.scrubbed().into_iter().map(|(name, bytes)| (name.to_string(), bytes)).collect();
     let failed = |source| DiskError::Managed { path: path.into(), source: Box::new(source) };
     let status = scrub::run(&volumes, rate, json, |volume, offset, length| {
         let found = managed.scrub(volume, offset, length).map_err(failed)?;

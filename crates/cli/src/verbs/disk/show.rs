@@ -39,6 +39,7 @@ pub(super) struct Report {
     pieces: Pieces,
     columns: u64,
     pub(super) volumes: Vec<Volume>,
+    copies: Vec<Copied>,
     region_bytes: u64,
     regions: u64,
     dirty_regions: u64,
@@ -67,6 +68,37 @@ pub(super) struct Volume {
     size: u64,
     /// Pieces of the disk that it has.
     pieces: u64,
+}
+
+/// A column that is one of several copies of its volume.
+#[derive(Debug, Serialize)]
+struct Copied {
+    volume: String,
+    group: u16,
+    column: u8,
+    /// The map of its group, as the column knows it; 0: of none yet.
+    generation: u32,
+    /// It refuses what comes of an older epoch.
+    sealed_epoch: u64,
+    /// The last epoch of the generation in which it had everything.
+    in_sync_epoch: u64,
+    /// The machine lost power while it was in use; the other copies have not seen to it yet.
+    lost_power: bool,
+}
+
+impl fmt::Display for Copied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { volume, group, column, generation, sealed_epoch, in_sync_epoch, lost_power } = self;
+        write!(f, "column {column} of group {group} of {volume}, ")?;
+        match (sealed_epoch, in_sync_epoch) {
+            (0, _) => f.write_str("not used yet"),
+            (_, 0) => write!(f, "of epoch {generation}.{sealed_epoch}, never in sync"),
+            (_, _) => {
+                write!(f, "of epoch {generation}.{sealed_epoch}, in sync in {generation}.{in_sync_epoch}")
+            }
+        }?;
+        f.write_str(if *lost_power { "; its machine lost power" } else { "" })
+    }
 }
 
 /// A part that is not as it was written.
@@ -182,7 +214,7 @@ pub(super) fn examine(device: &Device) -> Result<(Superblock, Report), DiskError
             } += 1;
         }
     }
-    let (mut columns, mut volumes) = (0, BTreeMap::new());
+    let (mut columns, mut volumes, mut copies) = (0, BTreeMap::new(), Vec::new());
     for page in 0..sizes.column_pages() {
         let offsets = Slot::BOTH.map(|slot| sizes.column_page_at(page, slot));
         let what = || format!("page {page} of the column table");
@@ -191,6 +223,17 @@ pub(super) fn examine(device: &Device) -> Result<(Superblock, Report), DiskError
         })?;
         for column in found.iter().flat_map(|page| &page.entries).flatten() {
             columns += 1;
+            if column.mirrored {
+                copies.push(Copied {
+                    volume: column.name.to_string(),
+                    group: column.group,
+                    column: column.column,
+                    generation: column.generation,
+                    sealed_epoch: column.sealed_epoch,
+                    in_sync_epoch: column.in_sync_epoch,
+                    lost_power: column.lossy,
+                });
+            }
             let volume = Volume {
                 name: column.name.to_string(),
                 uuid: column.volume.to_string(),
@@ -232,6 +275,7 @@ pub(super) fn examine(device: &Device) -> Result<(Superblock, Report), DiskError
         pieces,
         columns,
         volumes: volumes.into_values().collect(),
+        copies,
         region_bytes: 1 << sizes.region_shift,
         regions: sizes.regions(),
         dirty_regions: set[RegionMap::Dirty as usize],
@@ -250,6 +294,9 @@ fn text(superblock: &Superblock, report: &Report) -> String {
     line("in use", format!("{in_use} pieces, {filling} being filled, {retired} retired, {free} free"));
     for Volume { name, uuid, size, pieces } in &report.volumes {
         line("volume", format!("{name} ({uuid}), {} in {pieces} pieces", size::human(*size)));
+    }
+    for copied in &report.copies {
+        line("copy", copied.to_string());
     }
     line("columns", report.columns.to_string());
     line(

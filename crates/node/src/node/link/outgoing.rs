@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::ops::Range;
 
-use cards_core::{Body, ControlMessage, Message};
+use cards_array::group;
+use cards_core::{Body, ControlMessage, Message, PgId};
 use cards_wire::peer::{self, Credit, HEADER_SIZE, Run};
 
 use crate::arena::Arena;
@@ -27,6 +28,8 @@ pub(crate) enum Frame {
     Inquiry(Vec<u8>),
     /// What the peer may send, and what this node wants to.
     Credit(Credit),
+    /// A message of a group of copies.
+    Group { group: PgId, message: Box<group::Message<Bytes>> },
 }
 
 /// The payload of a message.
@@ -55,6 +58,7 @@ impl Frame {
                 Self::Block { payload: Outgoing::Slot(_), .. } => block,
                 Self::Block { payload: Outgoing::Bytes(bytes), .. } => bytes.len(),
                 Self::Inquiry(frame) => frame.len(),
+                Self::Group { message, .. } => message.payload().map_or(0, |bytes| bytes.len()),
                 Self::Block { payload: Outgoing::None, .. } | Self::Control(_) | Self::Credit(_) => 0,
             }
     }
@@ -162,6 +166,20 @@ impl Sending {
                 let at = self.parts.len();
                 self.parts.extend(part);
                 self.push_sums(at, arena);
+            }
+            Frame::Group { group, message } => {
+                let payload = message.payload().cloned();
+                let length = payload.as_ref().map_or(0, |bytes| bytes.len() as u32);
+                match peer::encode_group(group, &message, length, self.version) {
+                    Ok(head) => {
+                        self.parts.push_back(Part::Whole(head));
+                        let at = self.parts.len();
+                        self.parts.extend(payload.map(Part::Bytes));
+                        self.push_sums(at, arena);
+                    }
+                    // The group bounds its lists, and its host the payloads. Nothing is sent to the release before.
+                    Err(error) => tracing::error!(%error, ?group, "a message of a group cannot be sent"),
+                }
             }
             Frame::Inquiry(frame) => self.push_whole(frame),
             Frame::Credit(credit) => self.push_head(&peer::encode_credit(&credit, self.version)),

@@ -1,7 +1,8 @@
 //! What is to be sent to a peer, and in which order it leaves.
 //!
-//! First what is about cards and leases, then messages without a payload, then blocks and writes in turn, and last blocks
-//! that were evicted, for which nobody waits: a renewal or a confirmation does not wait behind megabytes. Little is taken at a time, so this is decided late. Safety rests on no
+//! First what is about cards and leases, and what decides which node serves a group of copies, then messages without a payload, then blocks,
+//! writes and copies of groups in turn, and last blocks that were evicted, for which nobody waits: a renewal, a beacon or a confirmation
+//! does not wait behind megabytes. Little is taken at a time, so this is decided late. Safety rests on no
 //! order; where speed does, it is kept:
 //!
 //! * An invalidation stays behind the blocks that wait. Before them, it would have them refused on arrival, and who reads
@@ -12,18 +13,22 @@
 
 mod writes;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::task::Waker;
 
+use cards_array::group::{self, Term};
 use cards_core::{Body, CommandKind, Message, PgId};
 use cards_wire::peer::{Credit, HEADER_SIZE};
 
 use super::credit::{Connection, Purse};
 use super::outgoing::{Frame, Outgoing};
+use crate::node::buffers::Bytes;
 use writes::Writes;
 
 pub(crate) use writes::Name;
 
+/// Most bytes that groups may have waiting for a peer.
+const COPIES_MAX: usize = 64 << 20;
 /// Most frames of a kind that may wait for a peer before more are dropped.
 const FRAMES_MAX: usize = 1 << 16;
 /// Bytes of each kind that are taken at a time; or one frame that is longer.
@@ -41,8 +46,12 @@ pub(crate) struct Queue {
     blocks: Fifo,
     /// Commands with their bytes.
     writes: Writes,
-    /// A write was taken later than a block.
-    write_was_last: bool,
+    /// What is tried first for the next payload: 0 a write, 1 a block, 2 a copy.
+    next: u8,
+    /// What groups write to columns, and what these were asked for.
+    copies: Fifo,
+    /// Those that wait.
+    copies_waiting: BTreeSet<CopyName>,
     /// Blocks that were evicted.
     stores: Fifo,
     purse: Purse,
@@ -78,6 +87,12 @@ impl Fifo {
         frame.as_ref().filter(|_| *length <= room).map(|frame| (frame, *length))
     }
 
+    /// Takes the first one, if it is no longer than that, and says how long it is.
+    fn take_within(&mut self, room: usize) -> Option<(Frame, usize)> {
+        let (_, length) = self.first(room)?;
+        self.take_first().map(|frame| (frame, length))
+    }
+
     fn take_first(&mut self) -> Option<Frame> {
         self.take(self.gone)
     }
@@ -101,6 +116,9 @@ impl Fifo {
     }
 }
 
+/// A payload of a group: the group, the term, its number there, and whether it is to be written.
+type CopyName = (PgId, Term, u64, bool);
+
 /// Where a frame is put.
 enum Kind {
     Control,
@@ -111,12 +129,16 @@ enum Kind {
     Block,
     Store,
     Write(Name, PgId),
+    Copy(CopyName),
 }
 
 impl Kind {
     fn of(frame: &Frame) -> Self {
-        let Frame::Block { message, payload } = frame else {
-            return if matches!(frame, Frame::Inquiry(_)) { Self::Block } else { Self::Control };
+        let (message, payload) = match frame {
+            Frame::Block { message, payload } => (message, payload),
+            Frame::Group { group, message } => return Self::of_group(*group, message),
+            Frame::Inquiry(_) => return Self::Block,
+            Frame::Control(_) | Frame::Credit(_) => return Self::Control,
         };
         let Message { shard, volume, ref body, .. } = *message;
         match (body, payload) {
@@ -129,6 +151,35 @@ impl Kind {
             (&Body::Void { request, .. }, _) => Self::Void((shard, request)),
             (Body::Invalidate { .. }, _) => Self::Invalidation,
             _ => Self::Header,
+        }
+    }
+}
+
+impl Kind {
+    /// What decides who may serve leaves first.
+    fn of_group(group: PgId, message: &group::Message<Bytes>) -> Self {
+        use group::Message as M;
+        match *message {
+            M::Put { term, number, .. } => Self::Copy((group, term, number, true)),
+            M::Got { term, number, .. } => Self::Copy((group, term, number, false)),
+            M::Get { .. }
+            | M::PutDone { .. }
+            | M::Harden { .. }
+            | M::Hardened { .. }
+            | M::CaughtUp { .. } => Self::Header,
+            M::Beacon { .. }
+            | M::BeaconAck { .. }
+            | M::Seal(_)
+            | M::Waiting { .. }
+            | M::Sealed { .. }
+            | M::Open { .. }
+            | M::Opened { .. }
+            | M::Here { .. }
+            | M::Refused { .. }
+            | M::Restarted { .. }
+            | M::Failed { .. }
+            | M::HandOver(_)
+            | M::Resigned { .. } => Self::Control,
         }
     }
 }
@@ -156,6 +207,7 @@ impl Queue {
             Kind::Block => fits(&self.blocks, bytes_max),
             Kind::Store => fits(&self.stores, bytes_max / 4),
             Kind::Write(..) => !self.writes.is_full(),
+            Kind::Copy(_) => fits(&self.copies, COPIES_MAX),
             Kind::Invalidation => !self.blocks.is_full() && self.headers.len() < FRAMES_MAX,
             Kind::Header | Kind::Probe(_) | Kind::Void(_) => self.headers.len() < FRAMES_MAX,
         }
@@ -171,6 +223,9 @@ impl Queue {
             Kind::Invalidation if !self.blocks.is_empty() => _ = self.blocks.push(frame, length),
             Kind::Probe(name) if self.writes.waits(name) => return,
             Kind::Write(name, volume) => self.writes.push(name, volume, frame, length),
+            // A group sends again what has no answer; what has not left yet would leave twice.
+            Kind::Copy(name) if !self.copies_waiting.insert(name) => return,
+            Kind::Copy(_) => _ = self.copies.push(frame, length),
             Kind::Void(name) => {
                 self.writes.forget(name);
                 self.headers.push_back(frame);
@@ -204,24 +259,24 @@ impl Queue {
         self.waker = frames.is_empty().then(|| waker.clone());
     }
 
-    /// A block or a write, in turn, or what was evicted, of so many bytes at most. A write needs credit.
+    /// A write, a block or a copy, in turn, or what was evicted, of so many bytes at most. A write needs credit.
     fn next_payload(&mut self, room: usize) -> Option<(Frame, usize)> {
-        for is_write in [!self.write_was_last, self.write_was_last] {
-            let next = match is_write {
-                true => self.writes.next(&mut self.purse, room),
-                false => self
-                    .blocks
-                    .first(room)
-                    .map(|(_, length)| length)
-                    .and_then(|length| Some((self.blocks.take_first()?, length))),
+        for turn in 0..3 {
+            let kind = (self.next + turn) % 3;
+            let next = match kind {
+                0 => self.writes.next(&mut self.purse, room),
+                1 => self.blocks.take_within(room),
+                _ => self.copies.take_within(room),
             };
-            if next.is_some() {
-                self.write_was_last = is_write;
-                return next;
+            if let Some((frame, length)) = next {
+                if let Kind::Copy(name) = Kind::of(&frame) {
+                    self.copies_waiting.remove(&name);
+                }
+                self.next = (kind + 1) % 3;
+                return Some((frame, length));
             }
         }
-        let (_, length) = self.stores.first(room)?;
-        self.stores.take_first().map(|frame| (frame, length))
+        self.stores.take_within(room)
     }
 
     /// The peer takes so many bytes of writes, all in all. Said by the exchange's task, which looks for itself.
@@ -268,6 +323,7 @@ impl Queue {
             && self.headers.is_empty()
             && self.blocks.is_empty()
             && self.stores.is_empty()
+            && self.copies.is_empty()
             && self.writes.is_empty();
         self.connection.is_none() || is_empty && self.waker.is_some()
     }

@@ -28,6 +28,7 @@ fn status(number: u64, second: u64) -> Status {
         checksum_errors: 0,
     };
     let volume = |name: &str, size, cached_blocks| Volume {
+        mirror: None,
         name: name.into(),
         disk_node: Some("n1".into()),
         size,
@@ -51,6 +52,7 @@ fn status(number: u64, second: u64) -> Status {
         name: name.into(),
         origin: String::new(),
         errors: 0,
+        damaged: 0,
         room: None,
         counters: DiskCounters {
             reads: 300 * second,

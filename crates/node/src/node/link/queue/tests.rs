@@ -108,6 +108,11 @@ impl Queue {
 fn named(frame: &Frame) -> String {
     match frame {
         Frame::Control(_) => "control".into(),
+        Frame::Group { message, .. } => match **message {
+            group::Message::Put { number, .. } => format!("put {number}"),
+            group::Message::BeaconAck { sequence, .. } => format!("ack {sequence}"),
+            _ => "of a group".into(),
+        },
         Frame::Inquiry(_) => "inquiry".into(),
         Frame::Credit(Credit { granted, wanted, returned }) => {
             format!("credit {granted} {wanted} {returned}")
@@ -303,4 +308,61 @@ fn there_is_room_for_control_where_there_is_none_for_the_rest() {
     assert_eq!(queue.names()[0], "control");
     assert_eq!(queue.close().count(), 0);
     assert!(queue.connection().is_none() && queue.is_idle());
+}
+
+/// A message of a group: a write to a column if it has a length.
+fn of_group(number: u64, length: Option<usize>) -> Frame {
+    let term = Term { generation: 1, epoch: 1 };
+    let member = group::Member { node: NodeId(1), incarnation: 1 };
+    let message = match length {
+        None => group::Message::BeaconAck { member, sequence: number },
+        Some(length) => group::Message::Put {
+            term,
+            number,
+            floor: 0,
+            extent: group::Extent { offset: 0, length: length as u64 },
+            payload: crate::node::buffers::Bytes::new(vec![0; length]),
+            missed: false,
+            origin: None,
+        },
+    };
+    Frame::Group { group: PgId(1 << 20), message: Box::new(message) }
+}
+
+#[test]
+fn what_decides_about_leases_of_groups_leaves_before_all_bytes() {
+    let mut queue = open();
+    (1..=4).for_each(|number| queue.add(of_group(number, Some(BLOCK)), BLOCK));
+    (1..=4).for_each(|number| queue.add(data(number), BLOCK));
+    assert_eq!(queue.names(), ["data 1", "put 1"]);
+    queue.add(of_group(7, None), BLOCK);
+    assert_eq!(queue.names(), ["ack 7", "data 2", "put 2"]);
+    assert_eq!(queue.names(), ["data 3", "put 3"]);
+    assert_eq!(queue.names(), ["data 4", "put 4"]);
+    assert!(queue.names().is_empty() && queue.is_idle());
+}
+
+#[test]
+fn a_write_to_a_column_that_waits_does_not_wait_twice_and_may_leave_again_later() {
+    let mut queue = open();
+    for number in [1, 2, 1, 2, 1] {
+        queue.add(of_group(number, Some(4096)), BLOCK);
+    }
+    assert_eq!(queue.names(), ["put 1", "put 2"]);
+    queue.add(of_group(1, Some(4096)), BLOCK);
+    assert_eq!(queue.names(), ["put 1"]);
+}
+
+#[test]
+fn so_much_of_groups_waits_and_no_more() {
+    let mut queue = open();
+    let room = |queue: &Queue, number| queue.has_room(&of_group(number, Some(1 << 20)), BLOCK, 0);
+    let mut count = 0;
+    while room(&queue, count) {
+        queue.add(of_group(count, Some(1 << 20)), BLOCK);
+        count += 1;
+    }
+    assert_eq!(count, 63);
+    assert!(queue.has_room(&of_group(1, None), BLOCK, 0));
+    assert_eq!(queue.block_bytes(), 0);
 }

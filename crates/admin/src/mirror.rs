@@ -1,0 +1,156 @@
+//! Volumes whose copies are on managed disks of several nodes.
+
+use std::fmt;
+
+use cards_config::PolicySpec;
+use serde::{Deserialize, Serialize};
+
+/// A volume to be created over managed disks of several nodes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewVolume {
+    /// Its name, in the whole cluster.
+    pub name: String,
+    /// Its size, in bytes: a multiple of 4096.
+    pub size: u64,
+    /// Copies of each block, each on another node.
+    pub copies: u8,
+    /// The disks of the copies, as `NODE:DISK`; none: those with the most free space, one in each failure domain.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub on: Vec<String>,
+    /// The unit of caching, in bytes, which has to be that of the nodes; none: that of the node that is asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block: Option<u64>,
+    /// Its policy; none: the default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<PolicySpec>,
+}
+
+/// What is known of a volume because it is on managed disks of several nodes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mirror {
+    /// Its UUID.
+    pub uuid: String,
+    /// Its number in the cluster.
+    pub number: u32,
+    /// Its layout: `raid1:2`.
+    pub layout: String,
+    /// Where it is between its creation and its end.
+    pub state: MirrorState,
+    /// Its copies, in the order of their numbers.
+    pub copies: Vec<MirrorCopy>,
+    /// Which node orders its writes, and since when; none before it is made.
+    pub map: Option<MirrorMap>,
+}
+
+impl Mirror {
+    /// The nodes that have not yet done what is due: made their copies, or removed them.
+    #[must_use]
+    pub fn waits_for(&self) -> Vec<&str> {
+        let due = |copy: &&MirrorCopy| matches!(copy.state, CopyState::Making | CopyState::Removing);
+        self.copies.iter().filter(due).map(|copy| copy.node.as_str()).collect()
+    }
+
+    /// How many copies have every acknowledged write, for people.
+    #[must_use]
+    pub fn health(&self) -> String {
+        let count = self.copies.len();
+        match self.state {
+            MirrorState::Ready => {
+                let in_sync = self.copies.iter().filter(|copy| copy.state == CopyState::InSync).count();
+                format!("{in_sync} of {count} copies in sync")
+            }
+            MirrorState::Making => format!("being made, waits for {}", self.waits_for().join(", ")),
+            MirrorState::Removing => format!("being removed, waits for {}", self.waits_for().join(", ")),
+        }
+    }
+}
+
+/// Where a volume is between its creation and its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MirrorState {
+    /// Not all nodes have made their copies; it cannot be attached.
+    Making,
+    /// All copies were made.
+    Ready,
+    /// It was removed, and some nodes have their copies still.
+    Removing,
+}
+
+impl fmt::Display for MirrorState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Making => "making",
+            Self::Ready => "ready",
+            Self::Removing => "removing",
+        })
+    }
+}
+
+/// One copy of a volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MirrorCopy {
+    /// The node that has it.
+    pub node: String,
+    /// The managed disk, as its node called it when the volume was created.
+    pub disk: String,
+    /// The UUID of the disk.
+    pub disk_uuid: String,
+    /// What it has.
+    pub state: CopyState,
+    /// Of a copy that is stale or being filled: the epoch of the map up to which it has everything; 0 if it has nothing for certain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<u64>,
+}
+
+/// What a copy has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CopyState {
+    /// Its node has not made it yet.
+    Making,
+    /// It is made, and others are not yet.
+    Made,
+    /// Every acknowledged write.
+    InSync,
+    /// It has missed writes.
+    Stale,
+    /// It gets every write, and what it has missed is being copied to it.
+    Filling,
+    /// It has no disk.
+    NoDisk,
+    /// The volume was removed, and its node has it still.
+    Removing,
+    /// Its node has removed it.
+    Removed,
+}
+
+impl fmt::Display for CopyState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Making => "being made",
+            Self::Made => "made",
+            Self::InSync => "in sync",
+            Self::Stale => "stale",
+            Self::Filling => "being filled",
+            Self::NoDisk => "without a disk",
+            Self::Removing => "being removed",
+            Self::Removed => "removed",
+        })
+    }
+}
+
+/// The map of a volume: what its nodes have agreed on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MirrorMap {
+    /// The node that orders the volume's writes.
+    pub primary: String,
+    /// Since which epoch it does.
+    pub since: u64,
+    /// Changes of the map so far.
+    pub epoch: u64,
+    /// Histories of the volume that a person has given up, from 1 on.
+    pub generation: u32,
+    /// A person gave up another history for this one.
+    pub forced: bool,
+}

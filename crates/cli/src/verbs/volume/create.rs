@@ -1,0 +1,61 @@
+//! `cards volume create`: over managed disks of several nodes, or on one that no daemon has.
+
+use std::path::PathBuf;
+
+use cards_config::{PolicySpec, size};
+use cards_layout::domain::Name;
+use cards_layout::layout::Layout;
+use clap::Args;
+
+use super::error::VolumeError;
+use super::{mirrored, on_disk};
+use crate::complete;
+use crate::daemon::Daemon;
+use crate::error::Error;
+
+/// What `cards volume create` is told.
+#[derive(Debug, Args)]
+pub(super) struct Create {
+    /// What the volume is called, in the whole cluster
+    #[arg(value_name = "NAME")]
+    pub(super) name: Name,
+    /// Its size, a multiple of 4096 bytes, such as 10G
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub(super) size: u64,
+    /// Where its bytes are: `raid1:N` has N copies (default 2), each on a managed disk of another node; `linear` is on the one that
+    /// --disk names [default: linear with --disk]
+    #[arg(long, value_name = "LAYOUT", required_unless_present = "disk")]
+    layout: Option<Layout>,
+    /// The one managed disk that has it: a file or block device, which no daemon has open
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["on", "block", "policy"])]
+    disk: Option<PathBuf>,
+    /// The disks of the copies, each as its node's configuration names it [default: one in each failure domain, with the most free
+    /// space]
+    #[arg(long, value_name = "NODE:DISK", value_delimiter = ',')]
+    pub(super) on: Vec<String>,
+    /// The unit of caching, which has to be `block` of the nodes [default: that of the node that is asked]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub(super) block: Option<u64>,
+    /// Its policy [default: as for disks]
+    #[arg(long, value_name = "POLICY", add = complete::policies())]
+    pub(super) policy: Option<PolicySpec>,
+    #[command(flatten)]
+    pub(super) daemon: Daemon,
+    /// One JSON object
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+impl Create {
+    pub(super) fn run(self) -> Result<(), Error> {
+        match (self.layout, &self.disk) {
+            (None | Some(Layout::Linear), Some(disk)) => {
+                on_disk::create(disk, &self.name, self.size, self.json)
+            }
+            (Some(layout @ Layout::Raid1 { .. }), Some(_)) => Err(VolumeError::OneDisk(layout).into()),
+            (Some(Layout::Raid1 { copies }), None) => mirrored::create(self, copies),
+            (None | Some(Layout::Linear), None) => Err(VolumeError::NoDisk.into()),
+            (Some(layout), _) => Err(VolumeError::NotBuilt(layout).into()),
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Why a volume cannot be made or removed.
+
+use std::path::PathBuf;
+
+use cards_disk::{DiskError, ManagedError};
+use cards_layout::layout::Layout;
+
+use crate::error::Failure;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum VolumeError {
+    #[error("{0}")]
+    Disk(#[from] DiskError),
+    #[error("{}: {source}", path.display())]
+    Managed { path: PathBuf, source: Box<ManagedError> },
+    #[error(
+        "--layout {0}: volumes of this layout cannot be made yet; `linear` on one disk and `raid1` over several nodes can (`cards layout \
+         explain {0}` says what that layout will be)"
+    )]
+    NotBuilt(Layout),
+    #[error(
+        "--layout {0}: its copies are on disks of several nodes, and --disk names one; name them with --on NODE:DISK,NODE:DISK"
+    )]
+    OneDisk(Layout),
+    #[error(
+        "--layout linear: a volume on one disk is made on that disk, with --disk PATH, while no daemon has it; --layout raid1 makes copies \
+         on managed disks of several nodes while their daemons run"
+    )]
+    NoDisk,
+    #[error("{}: volume {volume:?} and what is on it would be lost: to remove it, add --force={volume}", path.display())]
+    NotForced { path: PathBuf, volume: String },
+    #[error("volume {volume:?} and what is on it would be lost: to remove it, add --force={volume}")]
+    MirrorNotForced { volume: String },
+    #[error(
+        "volume {volume:?} is on one disk of node {node}: stop the daemon there, and run `cards volume remove {volume} --disk PATH \
+         --force={volume}`"
+    )]
+    OnOneDisk { volume: String, node: String },
+    #[error(
+        "volume {volume:?} is created, but not made yet: {} not made a copy; `cards volume show {volume}` says when all have, `cards \
+         status` there says what is wrong, and `cards volume remove {volume}` takes it back",
+        have(waits_for)
+    )]
+    NotMade { volume: String, waits_for: Vec<String> },
+    #[error("volume {volume:?} was removed while it was being made")]
+    Gone { volume: String },
+}
+
+/// Nodes that something is due of.
+fn have(nodes: &[String]) -> String {
+    match nodes {
+        [] => "its nodes have".to_owned(),
+        [one] => format!("node {one} has"),
+        nodes => format!("nodes {} have", nodes.join(", ")),
+    }
+}
+
+impl Failure for VolumeError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::NotBuilt(_) | Self::OneDisk(_) | Self::NoDisk => 2,
+            _ => 1,
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! Mirrored volumes: copies on the managed disks of two nodes, of which any may be killed while clients write and read.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use crate::harness::client::Client;
+use crate::harness::cluster::{CARDS, Cluster};
+use crate::harness::export::Export;
+use crate::harness::plan::{Disk, Plan};
+use crate::harness::process::{Finished, run};
+use crate::harness::{KIB, LONG, MIB, SHORT, content, eventually, scratch};
+
+const SIZE: u64 = 16 * MIB;
+/// What is written at a time.
+const PIECE: u64 = 64 * KIB;
+const PIECES: u64 = SIZE / PIECE;
+
+fn cards(words: &[&str]) -> Finished {
+    run(&[&[CARDS], words].concat(), LONG)
+}
+
+/// Three nodes, each with a managed disk, and no volume.
+fn cluster(dir: &Path) -> Cluster {
+    let mut plan = Plan { disk_wait: "60s", ..Plan::new(dir, 3) };
+    for (number, node) in (1..).zip(&mut plan.nodes) {
+        let (name, path) = (format!("fast{number}"), dir.join(format!("fast{number}.img")));
+        File::create(&path).unwrap().set_len(96 * MIB).unwrap();
+        cards(&["disk", "format", path.to_str().unwrap(), "--name", &name]).ok();
+        node.disks.push(Disk::managed(&name, &path));
+    }
+    let mut cluster = Cluster::down(plan);
+    (1..=3).for_each(|number| cluster.node(number).restart());
+    for number in 1..=3 {
+        eventually(&format!("three nodes keep the registry, says n{number}"), SHORT, || {
+            let registry = cluster.node(number).status()["registry"].clone();
+            (registry["arbiters"] == json!(["n1", "n2", "n3"]) && registry["changes"].is_null()).then_some(())
+        });
+    }
+    cluster
+}
+
+fn at(cluster: &mut Cluster, number: usize, words: &[&str]) -> Finished {
+    let socket = cluster.node(number).admin_socket();
+    cards(&[words, &["--socket", &socket]].concat())
+}
+
+/// What a node says of the volume.
+fn volume(cluster: &mut Cluster, number: usize) -> Value {
+    let done = at(cluster, number, &["volume", "show", "data", "--json"]);
+    serde_json::from_str(&done.stdout).unwrap_or_default()
+}
+
+fn number_of(name: &Value) -> Option<usize> {
+    name.as_str()?.strip_prefix('n')?.parse().ok()
+}
+
+/// The volume, its copies at two nodes, attached at all.
+struct Scene {
+    cluster: Cluster,
+    /// The nodes with copies.
+    copies: Vec<usize>,
+    /// The node without.
+    third: usize,
+}
+
+impl Scene {
+    fn new(dir: &Path) -> Self {
+        let mut cluster = cluster(dir);
+        at(&mut cluster, 1, &["volume", "create", "data", "--size", "16M", "--layout", "raid1:2"]).ok();
+        for number in 1..=3 {
+            eventually(&format!("n{number} knows the volume"), SHORT, || {
+                (volume(&mut cluster, number)["state"] == "ready").then_some(())
+            });
+            at(&mut cluster, number, &["volume", "attach", "data"]).ok();
+        }
+        let told = volume(&mut cluster, 1);
+        let copies: Vec<usize> = told["mirror"]["copies"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(|copy| number_of(&copy["node"]))
+            .collect();
+        assert_eq!(copies.len(), 2, "{told}");
+        let third = (1..=3).find(|number| !copies.contains(number)).unwrap();
+        Self { cluster, copies, third }
+    }
+
+    /// The node that orders the writes, as a node says.
+    fn primary(&mut self, asked: usize) -> usize {
+        number_of(&volume(&mut self.cluster, asked)["mirror"]["map"]["primary"]).expect("a primary")
+    }
+
+    /// The other one with a copy.
+    fn other(&self, number: usize) -> usize {
+        *self.copies.iter().find(|copy| **copy != number).unwrap()
+    }
+
+    /// Starts a node again that was down, and attaches the volume there.
+    fn restart(&mut self, number: usize) {
+        self.cluster.node(number).restart();
+        at(&mut self.cluster, number, &["volume", "attach", "data"]).ok();
+    }
+
+    fn wait_in_sync(&mut self) {
+        for number in 1..=3 {
+            eventually(&format!("all copies are in sync, says n{number}"), LONG, || {
+                let told = volume(&mut self.cluster, number);
+                let copies = told["mirror"]["copies"].as_array()?;
+                (copies.len() == 2 && copies.iter().all(|copy| copy["state"] == "in_sync")).then_some(())
+            });
+        }
+    }
+}
+
+/// A client that writes pieces, each time with another seed, and what it was told.
+struct Writer {
+    stop: Arc<AtomicBool>,
+    known: Arc<Known>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Seeds of the pieces: those that were written, and those that were sent.
+struct Known {
+    acknowledged: Vec<AtomicU64>,
+    sent: Vec<AtomicU64>,
+    writes: AtomicU64,
+    reads: AtomicU64,
+    /// What the longest write took, in milliseconds: told with the test's output.
+    longest: AtomicU64,
+}
+
+impl Known {
+    fn new() -> Self {
+        let pieces = || (0..PIECES).map(|_| AtomicU64::new(0)).collect();
+        Self {
+            acknowledged: pieces(),
+            sent: pieces(),
+            writes: AtomicU64::new(0),
+            reads: AtomicU64::new(0),
+            longest: AtomicU64::new(0),
+        }
+    }
+
+    /// Each sector of a piece is of a seed that it may be of: not before `least`.
+    fn check(&self, piece: u64, found: &[u8], least: u64) {
+        let most = self.sent[piece as usize].load(Ordering::SeqCst);
+        for (sector, at) in found.chunks_exact(512).zip((piece * PIECE..).step_by(512)) {
+            let seed = u64::from_le_bytes(sector[8..16].try_into().unwrap());
+            if least == 0 && sector.iter().all(|byte| *byte == 0) {
+                continue;
+            }
+            assert!((least..=most).contains(&seed), "sector at {at}: seed {seed}, not {least} to {most}");
+            content::check(sector, at, seed);
+        }
+    }
+}
+
+impl Writer {
+    fn begin(export: Export, flushes: bool) -> Self {
+        let (stop, known) = (Arc::new(AtomicBool::new(false)), Arc::new(Known::new()));
+        let (end, tells) = (Arc::clone(&stop), Arc::clone(&known));
+        let thread = thread::spawn(move || {
+            let mut client = export.open();
+            client.socket.limit(LONG).unwrap();
+            let mut random = content::Random(5);
+            for seed in 1.. {
+                if end.load(Ordering::SeqCst) {
+                    break;
+                }
+                let piece = random.below(PIECES);
+                tells.sent[piece as usize].store(seed, Ordering::SeqCst);
+                let bytes = content::bytes(piece * PIECE, PIECE as usize, seed);
+                let begun = Instant::now();
+                client.write(piece * PIECE, &bytes).expect("a write goes on");
+                tells.longest.fetch_max(begun.elapsed().as_millis() as u64, Ordering::SeqCst);
+                tells.acknowledged[piece as usize].store(seed, Ordering::SeqCst);
+                if flushes && seed % 16 == 0 {
+                    client.flush().expect("a flush goes on");
+                }
+                tells.writes.fetch_add(1, Ordering::SeqCst);
+            }
+            client.close();
+        });
+        Self { stop, known, thread: Some(thread) }
+    }
+
+    /// Another client that reads what this one writes.
+    fn reader(&self, export: Export) -> JoinHandle<()> {
+        let (end, known) = (Arc::clone(&self.stop), Arc::clone(&self.known));
+        thread::spawn(move || {
+            let mut client = export.open();
+            client.socket.limit(LONG).unwrap();
+            let mut random = content::Random(6);
+            while !end.load(Ordering::SeqCst) {
+                let piece = random.below(PIECES);
+                let least = known.acknowledged[piece as usize].load(Ordering::SeqCst);
+                let found = client.read(piece * PIECE, PIECE as usize).expect("a read goes on");
+                known.check(piece, &found, least);
+                known.reads.fetch_add(1, Ordering::SeqCst);
+            }
+            client.close();
+        })
+    }
+
+    /// Waits until so much more was written, and read.
+    fn goes_on(&self, count: u64) {
+        self.writes(count);
+        let reads = self.known.reads.load(Ordering::SeqCst);
+        eventually("the reader goes on", LONG, || {
+            (self.known.reads.load(Ordering::SeqCst) >= reads + count).then_some(())
+        });
+    }
+
+    /// Waits until so much more was written.
+    fn writes(&self, count: u64) {
+        let writes = self.known.writes.load(Ordering::SeqCst);
+        eventually("the writer goes on", LONG, || {
+            let is_dead = self.thread.as_ref().is_some_and(JoinHandle::is_finished);
+            assert!(!is_dead, "the writer has ended");
+            (self.known.writes.load(Ordering::SeqCst) >= writes + count).then_some(())
+        });
+    }
+
+    /// Ends it, and returns what all is now.
+    fn end(mut self, reader: JoinHandle<()>) -> Arc<Known> {
+        self.stop.store(true, Ordering::SeqCst);
+        self.thread.take().unwrap().join().expect("the writer had no error");
+        reader.join().expect("the reader had no error");
+        let of = |count: &AtomicU64| count.load(Ordering::SeqCst);
+        let Known { writes, reads, longest, .. } = &*self.known;
+        println!("{} writes, {} reads, the longest write {} ms", of(writes), of(reads), of(longest));
+        Arc::clone(&self.known)
+    }
+}
+
+/// All of the volume, as a client finds it.
+fn check_all(export: &Export, known: &Known) {
+    let mut client: Client = export.open();
+    client.socket.limit(LONG).unwrap();
+    for piece in 0..PIECES {
+        let found = client.read(piece * PIECE, PIECE as usize).expect("a read");
+        known.check(piece, &found, known.acknowledged[piece as usize].load(Ordering::SeqCst));
+    }
+    client.close();
+}
+
+#[test]
+fn the_death_of_a_primary_is_a_pause_and_it_comes_back_with_all_that_it_missed() {
+    let dir = scratch();
+    let mut scene = Scene::new(dir.path());
+    let (third, first) = (scene.third, scene.primary(1));
+    let other = scene.other(first);
+    let writer = Writer::begin(scene.cluster.export(third, "data"), true);
+    let reader = writer.reader(scene.cluster.export(other, "data"));
+    writer.goes_on(50);
+
+    scene.cluster.node(first).kill();
+    writer.goes_on(200);
+    assert_eq!(scene.primary(third), other);
+    scene.restart(first);
+    scene.wait_in_sync();
+    writer.goes_on(50);
+    let known = writer.end(reader);
+    check_all(&scene.cluster.export(third, "data"), &known);
+
+    // What is read now is on the disk that was away.
+    scene.cluster.node(other).kill();
+    check_all(&scene.cluster.export(first, "data"), &known);
+    check_all(&scene.cluster.export(third, "data"), &known);
+    assert_eq!(scene.primary(third), first);
+}
+
+#[test]
+fn a_primary_that_is_stopped_hands_the_volume_over() {
+    let dir = scratch();
+    let mut scene = Scene::new(dir.path());
+    let (third, first) = (scene.third, scene.primary(1));
+    let other = scene.other(first);
+    let writer = Writer::begin(scene.cluster.export(third, "data"), false);
+    let reader = writer.reader(scene.cluster.export(other, "data"));
+    writer.goes_on(20);
+    let status = scene.cluster.node(first).terminate();
+    assert!(status.success(), "{}", scene.cluster.node(first).log());
+    writer.goes_on(20);
+    assert_eq!(scene.primary(third), other);
+    let disk = dir.path().join(format!("fast{first}.img"));
+    let report: Value =
+        serde_json::from_str(&cards(&["disk", "show", disk.to_str().unwrap(), "--json"]).ok().stdout)
+            .unwrap();
+    assert_eq!(report["closed"], true, "{report}");
+    scene.restart(first);
+    scene.wait_in_sync();
+    let known = writer.end(reader);
+    check_all(&scene.cluster.export(first, "data"), &known);
+}
+
+/// It does not know that another one has taken over, and the reader's node is its own.
+#[test]
+fn a_primary_that_stood_still_serves_nothing_old() {
+    let dir = scratch();
+    let mut scene = Scene::new(dir.path());
+    let (third, first) = (scene.third, scene.primary(1));
+    let other = scene.other(first);
+    let writer = Writer::begin(scene.cluster.export(third, "data"), false);
+    let reader = writer.reader(scene.cluster.export(first, "data"));
+    writer.goes_on(100);
+    for _ in 0..2 {
+        let stands = scene.primary(third);
+        scene.cluster.node(stands).pause();
+        writer.writes(100);
+        scene.cluster.node(stands).resume();
+        writer.goes_on(50);
+        scene.wait_in_sync();
+    }
+    let known = writer.end(reader);
+    check_all(&scene.cluster.export(other, "data"), &known);
+    check_all(&scene.cluster.export(first, "data"), &known);
+}
+
+/// The copy that does not order the writes dies, and comes back; then both die at once.
+#[test]
+fn what_was_acknowledged_outlives_the_kill_of_each_copy_and_of_both() {
+    let dir = scratch();
+    let mut scene = Scene::new(dir.path());
+    let (third, first) = (scene.third, scene.primary(1));
+    let other = scene.other(first);
+    let writer = Writer::begin(scene.cluster.export(third, "data"), true);
+    let reader = writer.reader(scene.cluster.export(first, "data"));
+    writer.goes_on(50);
+    scene.cluster.node(other).kill();
+    writer.goes_on(100);
+    let told = at(&mut scene.cluster, third, &["status"]).stdout;
+    assert!(told.contains("1 of 2 copies are in sync") && told.contains("is stale"), "{told}");
+    scene.restart(other);
+    scene.wait_in_sync();
+    assert_eq!(scene.primary(third), first);
+    let known = writer.end(reader);
+
+    scene.cluster.node(first).kill();
+    scene.cluster.node(other).kill();
+    // Of three that keep the registry, two are gone: neither says that it serves before the other is there.
+    scene.cluster.node(other).spawn();
+    scene.cluster.node(first).spawn();
+    scene.cluster.node(other).wait_ready();
+    scene.cluster.node(first).wait_ready();
+    scene.wait_in_sync();
+    check_all(&scene.cluster.export(third, "data"), &known);
+    for number in [first, other] {
+        at(&mut scene.cluster, number, &["volume", "attach", "data"]).ok();
+        check_all(&scene.cluster.export(number, "data"), &known);
+    }
+}

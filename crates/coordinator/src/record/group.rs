@@ -1,0 +1,279 @@
+//! Records of volumes whose bytes are on managed disks of several nodes, of those disks, and of their maps.
+//!
+//! A group volume is made and removed in two steps, because nodes make and remove its columns:
+//!
+//! | state | what nodes do | what ends it |
+//! |---|---|---|
+//! | [`GroupState::Making`] | each with a [`ColumnState::Missing`] column makes it, and says so | the last one has said so: the volume is ready, and has its first map |
+//! | [`GroupState::Ready`] | host the group | [`crate::Change::RemoveGroup`] |
+//! | [`GroupState::Removing`] | each with a column removes it if it is there, and says so | the last one has said so: the record and the map are gone |
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use cards_array::group::{Map, MapBytesError, Term};
+use cards_core::PgId;
+use cards_layout::format::Uuid;
+use serde::{Deserialize, Serialize};
+
+use super::AttachMode;
+
+/// The least number of a group volume: above all that plain disks can have.
+pub const GROUP_NUMBER_MIN: u32 = 1 << 16;
+
+/// A managed disk, as the node that has it says.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ManagedDisk {
+    /// Its UUID, as 32 hexadecimal digits.
+    #[serde(with = "uuid_digits")]
+    pub uuid: Uuid,
+    /// What the node's configuration calls it.
+    pub name: String,
+    /// The node.
+    pub node: String,
+    /// Bytes that it has for data.
+    pub bytes: u64,
+    /// Bytes of them that are free, a multiple of `piece_bytes`.
+    pub free: u64,
+    /// What a column takes of the disk is a multiple of it.
+    pub piece_bytes: u64,
+    /// Its failure domain: columns of one volume are in different ones. By default the name of the node.
+    pub domain: String,
+}
+
+impl ManagedDisk {
+    /// Its name and its node's, as `NODE:DISK`.
+    #[must_use]
+    pub fn place(&self) -> String {
+        format!("{}:{}", self.node, self.name)
+    }
+
+    /// What a column with so many bytes takes of the disk, in bytes.
+    #[must_use]
+    pub const fn taken_by(&self, bytes: u64) -> u64 {
+        if self.piece_bytes == 0 {
+            bytes
+        } else {
+            bytes.div_ceil(self.piece_bytes).saturating_mul(self.piece_bytes)
+        }
+    }
+}
+
+/// Where a group volume is between its creation and its end.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GroupState {
+    /// Some of its columns are not made yet. It cannot be attached.
+    Making,
+    /// All columns have been made. It has a map.
+    Ready,
+    /// It was removed, and some of its columns are on their disks still.
+    Removing,
+}
+
+impl fmt::Display for GroupState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Making => "making",
+            Self::Ready => "ready",
+            Self::Removing => "removing",
+        })
+    }
+}
+
+/// What the node of a column has said of it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ColumnState {
+    /// Nothing: it may be on the disk or not.
+    Missing,
+    /// It is on the disk.
+    Made,
+    /// It is not on the disk any more.
+    Removed,
+}
+
+/// A column of a group volume. Its number is its position in [`GroupVolume::columns`].
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GroupColumn {
+    /// The node that makes and removes it.
+    pub node: String,
+    /// The managed disk.
+    #[serde(with = "uuid_digits")]
+    pub disk: Uuid,
+    /// What that node called the disk when the volume was created.
+    pub disk_name: String,
+    /// What the node has said.
+    pub state: ColumnState,
+}
+
+/// A volume whose bytes are on managed disks of several nodes. It is one placement group (of number 0 in the column tables of its
+/// disks); its name is that of no other volume, plain ones included.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GroupVolume {
+    /// Its name.
+    pub name: String,
+    /// Its number, [`GROUP_NUMBER_MIN`] or above, which no volume before it had.
+    pub number: u32,
+    /// Its UUID, as 32 hexadecimal digits: by it disks know the columns.
+    #[serde(with = "uuid_digits")]
+    pub uuid: Uuid,
+    /// Its size in bytes, which is also that of each column.
+    pub bytes: u64,
+    /// The unit of caching, in bytes: a power of two from 4 KiB to 1 MiB.
+    pub block_bytes: u64,
+    /// The policy and its settings, in the words of the configuration file. The registry does not read them.
+    pub policy: String,
+    /// The modes nodes may attach it in.
+    pub modes: BTreeSet<AttachMode>,
+    /// Where it is between its creation and its end.
+    pub state: GroupState,
+    /// Its columns: each is a whole copy.
+    pub columns: Vec<GroupColumn>,
+}
+
+impl GroupVolume {
+    /// Its number, as the core and the wire have it.
+    #[must_use]
+    pub const fn pg(&self) -> PgId {
+        PgId(self.number)
+    }
+
+    /// The number and the column of a node, if it has one.
+    #[must_use]
+    pub fn column_at(&self, node: &str) -> Option<(u8, &GroupColumn)> {
+        (0..).zip(&self.columns).find(|(_, column)| column.node == node)
+    }
+}
+
+/// The map of a group volume: which process orders its writes, and which columns have all of them.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GroupMap {
+    /// The number of the volume.
+    pub number: u32,
+    /// Histories of the volume that a person has given up.
+    pub generation: u32,
+    /// Changes of the map so far.
+    pub epoch: u64,
+    /// A proposal is taken only with this number: who does not know what became of its proposal raises it, and then that is not taken
+    /// any more. See [`crate::GroupRegister`].
+    pub fence: u64,
+    /// The map, as [`Map::encode`] has it, in hexadecimal digits.
+    #[serde(with = "hex")]
+    pub map: Vec<u8>,
+}
+
+impl GroupMap {
+    /// The record of a map.
+    #[must_use]
+    pub fn new(number: u32, fence: u64, map: &Map) -> Self {
+        let Term { generation, epoch } = map.term;
+        Self { number, generation, epoch, fence, map: map.encode() }
+    }
+
+    /// What orders the maps of a volume.
+    #[must_use]
+    pub const fn term(&self) -> Term {
+        Term { generation: self.generation, epoch: self.epoch }
+    }
+
+    /// The map.
+    ///
+    /// # Errors
+    /// The bytes are none.
+    pub fn decode(&self) -> Result<Map, MapBytesError> {
+        Map::decode(&self.map)
+    }
+}
+
+/// The number of the next group volume. None is given twice: nodes may remember a volume that is gone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GroupNumbers {
+    /// The number.
+    pub next: u32,
+}
+
+impl Default for GroupNumbers {
+    fn default() -> Self {
+        Self { next: GROUP_NUMBER_MIN }
+    }
+}
+
+/// UUIDs as 32 hexadecimal digits.
+pub(crate) mod uuid_digits {
+    use cards_layout::format::Uuid;
+    use serde::{Deserialize as _, Deserializer, Serializer, de};
+
+    pub(crate) fn text(of: &Uuid) -> String {
+        format!("{:032x}", u128::from_be_bytes(of.0))
+    }
+
+    pub(crate) fn parse(text: &str) -> Result<Uuid, String> {
+        let is_digits =
+            text.len() == 32 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let number = is_digits.then(|| u128::from_str_radix(text, 16).ok()).flatten();
+        number
+            .map(|number| Uuid(number.to_be_bytes()))
+            .ok_or_else(|| format!("{text:?} is not 32 hexadecimal digits"))
+    }
+
+    pub(crate) fn serialize<S: Serializer>(of: &Uuid, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&text(of))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Uuid, D::Error> {
+        parse(&String::deserialize(deserializer)?).map_err(de::Error::custom)
+    }
+}
+
+/// Lists of UUIDs, each as 32 hexadecimal digits.
+pub(crate) mod uuid_list {
+    use cards_layout::format::Uuid;
+    use serde::{Deserialize as _, Deserializer, Serializer, de};
+
+    use super::uuid_digits;
+
+    pub(crate) fn serialize<S: Serializer>(of: &[Uuid], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(of.iter().map(uuid_digits::text))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Uuid>, D::Error> {
+        let texts = Vec::<String>::deserialize(deserializer)?;
+        texts.iter().map(|text| uuid_digits::parse(text).map_err(de::Error::custom)).collect()
+    }
+}
+
+/// Bytes as hexadecimal digits.
+pub(crate) mod hex {
+    use std::fmt::Write as _;
+
+    use serde::{Deserialize as _, Deserializer, Serializer, de};
+
+    pub(crate) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        let mut text = String::with_capacity(2 * bytes.len());
+        for byte in bytes {
+            write!(text, "{byte:02x}").expect("a string takes all that is written");
+        }
+        serializer.serialize_str(&text)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let digit = |byte: u8| match byte {
+            b'0'..=b'9' => Some(byte - b'0'),
+            b'a'..=b'f' => Some(byte - b'a' + 10),
+            _ => None,
+        };
+        let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+        let bytes: Option<Vec<u8>> =
+            pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect();
+        bytes
+            .filter(|_| rest.is_empty())
+            .ok_or_else(|| de::Error::custom("bytes are pairs of hexadecimal digits"))
+    }
+}

@@ -1,0 +1,334 @@
+//! Managed disks, the volumes over them, and the maps of those.
+
+use cards_array::group::{COLUMNS_MAX, Map, Member as Process, Term};
+use cards_core::NodeId;
+use cards_layout::domain::Name;
+use cards_layout::format::{UNIT, Uuid};
+
+use crate::change::{NewGroup, NewMap, ToldColumn, ToldDisk};
+use crate::record::{
+    ColumnState, GroupColumn, GroupMap, GroupNumbers, GroupState, GroupVolume, ManagedDisk, Record, Write,
+};
+use crate::refusal::Refusal;
+use crate::seat::Seat;
+
+use super::disks::{check_block, check_detached, check_policy};
+use super::draft::Draft;
+use super::placement;
+use super::{DOMAIN_BYTES_MAX, GROUPS_MAX, MANAGED_DISKS_MAX, Registry, check_name, printable};
+
+/// Blocks are numbered in 32 bits.
+const BLOCKS_MAX: u64 = u32::MAX as u64;
+
+pub(super) fn put_disk(draft: &mut Draft<'_>, seat: &Seat, told: &ToldDisk) -> Result<(), Refusal> {
+    let registry = draft.registry;
+    draft.joined(seat)?;
+    check_name("managed disk", &told.name)?;
+    let domain = told.domain.clone().unwrap_or_else(|| seat.name.clone());
+    let is_domain = (1..=DOMAIN_BYTES_MAX).contains(&domain.len())
+        && domain.split('/').all(|part| check_name("failure domain", part).is_ok());
+    if !is_domain {
+        let length_max = DOMAIN_BYTES_MAX;
+        return Err(Refusal::BadName {
+            kind: "failure domain".to_owned(),
+            name: printable(&domain),
+            length_max,
+        });
+    }
+    let disk = ManagedDisk {
+        uuid: told.uuid,
+        name: told.name.clone(),
+        node: seat.name.clone(),
+        bytes: told.bytes,
+        free: told.free,
+        piece_bytes: told.piece_bytes,
+        domain,
+    };
+    match registry.managed.get(&told.uuid) {
+        Some(before) if *before == disk => return Ok(()),
+        Some(before) if before.node != seat.name => {
+            let (disk, node) = (disk.place(), before.node.clone());
+            if registry.members.get(&before.node).is_some_and(|member| member.state.is_live()) {
+                return Err(Refusal::DiskCloned { disk, uuid: told.uuid.to_string(), node });
+            }
+            if let Some(volume) = registry.columns_on(told.uuid).next() {
+                return Err(Refusal::DiskMoved { disk, node, volume: volume.name.clone() });
+            }
+        }
+        Some(_) => {}
+        None if registry.managed.len() >= MANAGED_DISKS_MAX => {
+            return Err(Refusal::TooMany { kind: "managed disks".to_owned(), max: MANAGED_DISKS_MAX });
+        }
+        None => {}
+    }
+    if let Some(other) = registry
+        .managed
+        .values()
+        .find(|other| other.node == disk.node && other.name == disk.name && other.uuid != disk.uuid)
+        && let Some(volume) = registry.columns_on(other.uuid).next()
+    {
+        return Err(Refusal::DiskReplaced {
+            disk: disk.place(),
+            uuid: other.uuid.to_string(),
+            volume: volume.name.clone(),
+        });
+    }
+    draft.write(Write::Put(Record::ManagedDisk(disk)));
+    Ok(())
+}
+
+pub(super) fn remove_disk(draft: &mut Draft<'_>, uuid: Uuid) -> Result<(), Refusal> {
+    let registry = draft.registry;
+    let Some(disk) = registry.managed.get(&uuid) else { return Ok(()) };
+    let is_live = registry.members.get(&disk.node).is_some_and(|member| member.state.is_live());
+    for group in registry.columns_on(uuid) {
+        if is_live || group.state != GroupState::Removing {
+            let (disk, node, volume) = (disk.name.clone(), disk.node.clone(), group.name.clone());
+            return Err(Refusal::HasColumn { disk, node, volume });
+        }
+        removed(draft, group, |column| column.disk == uuid);
+    }
+    draft.write(Write::DeleteManagedDisk(uuid));
+    Ok(())
+}
+
+pub(super) fn create(draft: &mut Draft<'_>, new: &NewGroup) -> Result<(), Refusal> {
+    let registry = draft.registry;
+    let name = &new.name;
+    check_name("volume", name)?;
+    // The disks have it in their tables.
+    if name.parse::<Name>().is_err() {
+        return Err(Refusal::BadDiskName { volume: name.clone() });
+    }
+    if let Some(volume) = registry.volumes.get(name) {
+        let node = registry.disks.get(&volume.disk).map(|disk| disk.node.clone()).unwrap_or_default();
+        return Err(Refusal::VolumeNameTaken { volume: name.clone(), node });
+    }
+    if let Some(before) = registry.groups.get(name) {
+        // The answer to the first was lost.
+        if before.uuid == new.uuid && before.state != GroupState::Removing {
+            return Ok(());
+        }
+        return Err(match before.state {
+            GroupState::Removing => {
+                Refusal::BeingRemoved { volume: name.clone(), nodes: with_columns(before) }
+            }
+            GroupState::Making | GroupState::Ready => Refusal::VolumeExists { volume: name.clone() },
+        });
+    }
+    if new.uuid.is_nil() || registry.groups.values().any(|group| group.uuid.key() == new.uuid.key()) {
+        return Err(Refusal::UuidTaken { volume: name.clone(), uuid: new.uuid.to_string() });
+    }
+    if registry.groups.len() >= GROUPS_MAX {
+        return Err(Refusal::TooMany { kind: "volumes over managed disks".to_owned(), max: GROUPS_MAX });
+    }
+    check_policy(name, &new.policy)?;
+    check_block(name, new.block_bytes)?;
+    if new.modes.is_empty() {
+        return Err(Refusal::NoModes { volume: name.clone() });
+    }
+    let is_size = new.bytes > 0
+        && new.bytes.is_multiple_of(UNIT as u64)
+        && new.bytes.div_ceil(new.block_bytes) <= BLOCKS_MAX;
+    if !is_size {
+        let bytes_max = BLOCKS_MAX * new.block_bytes;
+        return Err(Refusal::BadSize { volume: name.clone(), bytes: new.bytes, bytes_max });
+    }
+    if !(2..=COLUMNS_MAX).contains(&usize::from(new.copies)) {
+        return Err(Refusal::BadCopies { volume: name.clone(), copies: new.copies, copies_max: COLUMNS_MAX });
+    }
+    let disks = placement::place(registry, new)?;
+    let column = |disk: &ManagedDisk| GroupColumn {
+        node: disk.node.clone(),
+        disk: disk.uuid,
+        disk_name: disk.name.clone(),
+        state: ColumnState::Missing,
+    };
+    let number = registry.numbers.next;
+    let Some(next) = number.checked_add(1) else {
+        return Err(Refusal::TooMany { kind: "volume numbers in use".to_owned(), max: u32::MAX as usize });
+    };
+    draft.write(Write::Put(Record::GroupNumbers(GroupNumbers { next })));
+    draft.write(Write::Put(Record::Group(GroupVolume {
+        name: name.clone(),
+        number,
+        uuid: new.uuid,
+        bytes: new.bytes,
+        block_bytes: new.block_bytes,
+        policy: new.policy.clone(),
+        modes: new.modes.clone(),
+        state: GroupState::Making,
+        columns: disks.into_iter().map(column).collect(),
+    })));
+    Ok(())
+}
+
+pub(super) fn column_made(draft: &mut Draft<'_>, told: &ToldColumn) -> Result<(), Refusal> {
+    let registry = draft.registry;
+    draft.live(&told.seat)?;
+    let (group, position) = registry.column_of(told)?;
+    if group.state == GroupState::Removing {
+        return Err(Refusal::BeingRemoved { volume: group.name.clone(), nodes: with_columns(group) });
+    }
+    if group.columns[position].state == ColumnState::Made {
+        return Ok(());
+    }
+    let mut next = group.clone();
+    next.columns[position].state = ColumnState::Made;
+    if next.columns.iter().all(|column| column.state == ColumnState::Made) {
+        next.state = GroupState::Ready;
+        let map = registry.first_map(&next)?;
+        draft.write(Write::Put(Record::Map(GroupMap::new(next.number, 0, &map))));
+    }
+    draft.write(Write::Put(Record::Group(next)));
+    has_free(draft, told);
+    Ok(())
+}
+
+pub(super) fn remove(draft: &mut Draft<'_>, name: &str) -> Result<(), Refusal> {
+    let Some(group) = draft.registry.groups.get(name) else { return check_name("volume", name) };
+    check_detached(draft, name)?;
+    if group.state != GroupState::Removing {
+        draft.write(Write::Put(Record::Group(GroupVolume { state: GroupState::Removing, ..group.clone() })));
+    }
+    Ok(())
+}
+
+pub(super) fn column_removed(draft: &mut Draft<'_>, told: &ToldColumn) -> Result<(), Refusal> {
+    let registry = draft.registry;
+    draft.live(&told.seat)?;
+    // It was the last one, and the answer was lost.
+    if !registry.groups.values().any(|group| group.uuid == told.volume) {
+        return Ok(());
+    }
+    let (group, position) = registry.column_of(told)?;
+    if group.state != GroupState::Removing {
+        return Err(Refusal::NotBeingRemoved { volume: group.name.clone(), node: told.seat.name.clone() });
+    }
+    if group.columns[position].state == ColumnState::Removed {
+        return Ok(());
+    }
+    removed(draft, group, |column| column.disk == told.disk);
+    has_free(draft, told);
+    Ok(())
+}
+
+pub(super) fn put_map(draft: &mut Draft<'_>, new: &NewMap) -> Result<(), Refusal> {
+    let (group, held) = draft.registry.map_of(new.number)?;
+    if held.map == new.map {
+        return Ok(());
+    }
+    let (volume, before) = (group.name.clone(), new.before());
+    if held.term() != before || held.fence != new.fence {
+        let (generation, epoch, fence) = (held.generation, held.epoch, held.fence);
+        return Err(Refusal::MapNotTaken { volume, generation, epoch, fence });
+    }
+    let bad = |problem: String| Refusal::BadMap { volume: group.name.clone(), problem };
+    let map = Map::decode(&new.map).map_err(|error| bad(error.to_string()))?;
+    check_map(group, &map).map_err(|problem| bad(problem.to_owned()))?;
+    let Term { generation, epoch } = map.term;
+    let follows = before.epoch.checked_add(1) == Some(epoch)
+        && (generation == before.generation || before.generation.checked_add(1) == Some(generation));
+    if !follows {
+        return Err(bad(format!(
+            "epoch {epoch} of generation {generation} does not follow epoch {}",
+            before.epoch
+        )));
+    }
+    draft.write(Write::Put(Record::Map(GroupMap::new(new.number, held.fence, &map))));
+    Ok(())
+}
+
+pub(super) fn fence_map(draft: &mut Draft<'_>, number: u32, fence: u64) -> Result<(), Refusal> {
+    let (_, held) = draft.registry.map_of(number)?;
+    if held.fence == fence {
+        draft.write(Write::Put(Record::Map(GroupMap { fence: fence.saturating_add(1), ..held.clone() })));
+    }
+    Ok(())
+}
+
+/// What a map says of a volume that is not so.
+pub(super) fn check_map(group: &GroupVolume, map: &Map) -> Result<(), &'static str> {
+    if map.volume != group.uuid || map.group != 0 {
+        return Err("is of another volume");
+    }
+    if map.columns.len() != group.columns.len() {
+        return Err("has another number of columns than the volume");
+    }
+    Ok(())
+}
+
+/// Columns of a volume that is being removed are gone; with the last one, the volume is.
+fn removed(draft: &mut Draft<'_>, group: &GroupVolume, is_it: impl Fn(&GroupColumn) -> bool) {
+    let mut next = group.clone();
+    for column in next.columns.iter_mut().filter(|column| is_it(column)) {
+        column.state = ColumnState::Removed;
+    }
+    if next.columns.iter().any(|column| column.state != ColumnState::Removed) {
+        return draft.write(Write::Put(Record::Group(next)));
+    }
+    if draft.registry.maps.contains_key(&next.number) {
+        draft.write(Write::DeleteMap(next.number));
+    }
+    draft.write(Write::DeleteGroup(next.name));
+}
+
+/// Free space of a disk changes with its columns: what is placed next must not reckon with it twice.
+fn has_free(draft: &mut Draft<'_>, told: &ToldColumn) {
+    if let Some(disk) = draft.registry.managed.get(&told.disk).filter(|disk| disk.free != told.free) {
+        draft.write(Write::Put(Record::ManagedDisk(ManagedDisk { free: told.free, ..disk.clone() })));
+    }
+}
+
+/// The nodes that have not said that their columns are gone.
+fn with_columns(group: &GroupVolume) -> Vec<String> {
+    let left = group.columns.iter().filter(|column| column.state != ColumnState::Removed);
+    left.map(|column| column.node.clone()).collect()
+}
+
+impl Registry {
+    /// The volumes that have a column on a managed disk, or may have.
+    pub(super) fn columns_on(&self, disk: Uuid) -> impl Iterator<Item = &GroupVolume> {
+        let has = move |column: &GroupColumn| column.disk == disk && column.state != ColumnState::Removed;
+        self.groups.values().filter(move |group| group.columns.iter().any(has))
+    }
+
+    /// The column that its node tells of: the volume, and its position there.
+    fn column_of(&self, told: &ToldColumn) -> Result<(&GroupVolume, usize), Refusal> {
+        let (volume, node) = (told.volume.to_string(), told.seat.name.clone());
+        let group = self.groups.values().find(|group| group.uuid == told.volume);
+        let is_it = |column: &GroupColumn| column.disk == told.disk && column.node == node;
+        let found = group.and_then(|group| Some((group, group.columns.iter().position(is_it)?)));
+        found.ok_or_else(|| Refusal::UnknownColumn { volume, node, disk: told.disk.to_string() })
+    }
+
+    /// The volume of a number.
+    pub(super) fn group(&self, number: u32) -> Option<&GroupVolume> {
+        self.groups.values().find(|group| group.number == number)
+    }
+
+    fn map_of(&self, number: u32) -> Result<(&GroupVolume, &GroupMap), Refusal> {
+        let found = self.group(number).and_then(|group| Some((group, self.maps.get(&number)?)));
+        found.ok_or(Refusal::UnknownMap { number })
+    }
+
+    /// All columns are in sync: nothing was written to any. The first column's node that is live orders the first commands.
+    fn first_map(&self, group: &GroupVolume) -> Result<Map, Refusal> {
+        let bad = |problem: String| Refusal::BadMap { volume: group.name.clone(), problem };
+        let mut members = Vec::new();
+        for column in &group.columns {
+            let member = self.members.get(&column.node);
+            members.push(member.ok_or_else(|| Refusal::UnknownMember { name: column.node.clone() })?);
+        }
+        let disks: Vec<(Uuid, NodeId)> = group
+            .columns
+            .iter()
+            .zip(&members)
+            .map(|(column, member)| (column.disk, NodeId(member.id)))
+            .collect();
+        let first = members.iter().find(|member| member.state.is_live()).or(members.first());
+        let Some(first) = first else { return Err(bad("has no columns".to_owned())) };
+        let primary = Process { node: NodeId(first.id), incarnation: first.incarnation.0 };
+        Map::first(group.uuid, 0, primary, &disks).map_err(|error| bad(error.to_string()))
+    }
+}

@@ -1,0 +1,240 @@
+//! Groups of copies: what the registry and the peers say goes into their state machines, and what those want done comes out.
+//!
+//! Each group is driven by one data thread. What it is told, and what it wants, passes there; others post it.
+//!
+//! | file | noun |
+//! |---|---|
+//! | `news` | what the registry says of groups, and what the core hears of that |
+//! | `commands` | what the core asks of a group at its primary |
+//! | `register` | the group's questions to the registry |
+
+mod commands;
+mod news;
+mod register;
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cards_array::group::{Group, Member, Op, Output, Work};
+use cards_core::{ControlInput, Instant, NodeId, PgId};
+use cards_disk::JobError;
+
+use crate::node::buffers::Bytes;
+use crate::node::group_mail::GroupSendError;
+use crate::node::groups::Hosted;
+use crate::node::{Event, Inbox, Local, Node};
+
+pub(crate) use register::Registers;
+
+/// From now on messages of groups go to the threads that drive them.
+pub(crate) fn receive(node: &Arc<Node>) {
+    let weak = Arc::downgrade(node);
+    node.group_mail.receive_with(Box::new(move |from, of, message| {
+        let Some(node) = weak.upgrade().filter(|node| node.groups.get(of).is_some()) else { return false };
+        node.at_home(of, move |local| local.group(of, |group, now| group.receive(now, from, message)));
+        true
+    }));
+}
+
+/// How often the end looks whether the groups were handed over.
+const LOOK: Duration = Duration::from_millis(20);
+
+impl Node {
+    /// This process, as maps name it.
+    pub(crate) fn member(&self) -> Member {
+        Member { node: self.me, incarnation: self.process }
+    }
+
+    /// The data thread that drives a group.
+    fn home_of(&self, of: PgId) -> usize {
+        of.0 as usize % self.threads.len()
+    }
+
+    /// Does something on the thread that drives a group.
+    fn at_home(&self, of: PgId, call: impl FnOnce(&Rc<Local>) + Send + 'static) {
+        self.threads[self.home_of(of)].post(Event::Call(Box::new(call)));
+    }
+}
+
+/// A data thread, for threads that the node's end waits for: they do not keep the node.
+struct Home {
+    threads: Arc<[Inbox]>,
+    number: usize,
+}
+
+impl Home {
+    fn call(&self, call: impl FnOnce(&Rc<Local>) + Send + 'static) {
+        self.threads[self.number].post(Event::Call(Box::new(call)));
+    }
+}
+
+impl Local {
+    /// This thread.
+    fn home(&self) -> Home {
+        Home { threads: Arc::clone(&self.node.threads), number: self.index.into() }
+    }
+
+    /// Does something on the thread that drives a group: at once, if it is this one.
+    fn at_home(self: &Rc<Self>, of: PgId, call: impl FnOnce(&Rc<Self>) + Send + 'static) {
+        match self.node.home_of(of) == usize::from(self.index) {
+            true => call(self),
+            false => self.node.at_home(of, call),
+        }
+    }
+
+    /// Cards of the last primary of a group are void.
+    pub(crate) fn group_writes_allowed(self: &Rc<Self>, of: PgId) {
+        self.at_home(of, move |local| local.group(of, Group::cards_void));
+    }
+
+    /// When a group of this thread wants to be woken, in nanoseconds.
+    pub(crate) fn groups_wake(self: &Rc<Self>) -> u64 {
+        let now = self.node.now();
+        let due = |(of, hosted): (&PgId, &Hosted)| (hosted.wake <= now).then_some(*of);
+        let due: Vec<PgId> = self.groups.borrow().iter().filter_map(due).collect();
+        due.into_iter().for_each(|of| self.group(of, Group::timeout));
+        self.groups.borrow().values().map(|hosted| hosted.wake.0).min().unwrap_or(u64::MAX)
+    }
+
+    /// Calls a group of this thread, and does what comes of it.
+    fn group(self: &Rc<Self>, of: PgId, call: impl FnOnce(&mut Group<Bytes>, Instant)) {
+        let now = self.node.now();
+        self.hosted(of, |hosted| call(&mut hosted.group, now));
+        self.carry_out_wishes();
+    }
+
+    /// Calls a group of this thread and takes what it wants; [`Self::carry_out_wishes`] must follow.
+    fn hosted<R>(&self, of: PgId, call: impl FnOnce(&mut Hosted) -> R) -> Option<R> {
+        let mut groups = self.groups.borrow_mut();
+        let hosted = groups.get_mut(&of)?;
+        let result = call(hosted);
+        let mut wishes = self.wishes.borrow_mut();
+        while let Some(output) = hosted.group.poll() {
+            wishes.push_back((of, output));
+        }
+        hosted.wake = hosted.group.next_timeout(self.node.now());
+        self.node.threads[usize::from(self.index)].armed(hosted.wake.0);
+        Some(result)
+    }
+
+    fn carry_out_wishes(self: &Rc<Self>) {
+        if self.wishing.replace(true) {
+            return;
+        }
+        loop {
+            let next = self.wishes.borrow_mut().pop_front();
+            let Some((of, output)) = next else { break };
+            self.carry_out(of, output);
+        }
+        self.wishing.set(false);
+        self.tell_rights();
+        self.route();
+    }
+
+    fn carry_out(self: &Rc<Self>, of: PgId, output: Output<Bytes>) {
+        match output {
+            Output::Send { to, message } => {
+                if usize::from(to.0) < self.node.links.len()
+                    && let Err(error @ GroupSendError::Release { .. }) = self.node.send_group(to, of, message)
+                    && self.refusals.may()
+                {
+                    tracing::error!(group = of.0, "{error}");
+                }
+            }
+            Output::Work { op, work } => self.group_work(of, op, work),
+            Output::Release(extent) => drop(self.hosted(of, |hosted| hosted.column.release(extent))),
+            Output::CaughtUp(extents) => drop(self.hosted(of, |hosted| hosted.column.caught_up(extents))),
+            Output::ReadMap => self.ask_register(of, None),
+            Output::Propose(map) => self.ask_register(of, Some(map)),
+            Output::Serves(_) => self.group_serves(of),
+            Output::Stopped => self.group_stopped(of),
+            Output::Done { token, result } => self.group_done(of, token, result),
+        }
+    }
+
+    fn group_work(&self, of: PgId, op: Op, work: Work<Bytes>) {
+        let home = self.home();
+        let column = self.groups.borrow().get(&of).map(|hosted| hosted.column.clone());
+        let Some(column) = column else { return };
+        column.submit(work, move |result: Result<Option<Vec<u8>>, JobError>| {
+            let result = result.map(|bytes| bytes.map(Bytes::new)).map_err(|error| {
+                tracing::error!(
+                    group = of.0,
+                    %error,
+                    "the column of a mirrored volume is given up here: its disk has failed"
+                );
+            });
+            home.call(move |local| local.group(of, |group, now| group.done(now, op, result)));
+        });
+    }
+
+    /// The core hears until when nobody else is the primary; and what came while somebody might have been is told.
+    fn tell_rights(self: &Rc<Self>) {
+        let changed = |(of, hosted): (&PgId, &mut Hosted)| {
+            let now = hosted.reign.map(|_| hosted.group.right_ends().unwrap_or(Instant(0)));
+            (std::mem::replace(&mut hosted.right, now) != now).then_some((*of, now))
+        };
+        // One at a time: what comes of it may change the next.
+        loop {
+            let next = self.groups.borrow_mut().iter_mut().find_map(changed);
+            let Some((volume, until)) = next else { break };
+            if let Some(until) = until {
+                self.control(ControlInput::Right { volume, until });
+                self.leased(volume, until);
+            }
+        }
+        let held = |(of, hosted): (&PgId, &Hosted)| (!hosted.held.is_empty()).then_some(*of);
+        let held: Vec<PgId> = self.groups.borrow().iter().filter_map(held).collect();
+        held.into_iter().for_each(|of| self.tell_held(of));
+    }
+
+    /// Hands the groups that this node leads over to other nodes, and waits until that is done: who needs them goes on
+    /// without a pause.
+    pub(crate) async fn leave_groups(node: &Arc<Node>) {
+        loop {
+            let mut leads = false;
+            for thread in 0..node.threads.len() {
+                leads |= node.on_data_thread(thread, Self::hand_groups_over).await.unwrap_or(false);
+            }
+            if !leads {
+                return;
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Whether a group of this thread is yet to be handed over.
+    fn hand_groups_over(self: &Rc<Self>) -> bool {
+        let led: Vec<(PgId, Option<Member>)> = {
+            let groups = self.groups.borrow();
+            let led = groups.iter().filter_map(|(of, hosted)| Some((*of, hosted.group.map()?)));
+            led.map(|(of, map)| {
+                let heirs = map.in_sync().filter_map(|number| map.column(number)).map(|column| column.node);
+                (of, heirs.filter(|node| *node != self.node.me).find_map(|node| self.heir(node)))
+            })
+            .collect()
+        };
+        let mut waits = false;
+        for (of, heir) in led {
+            // Without one, others wait for this node, or take over when its promise is over.
+            let Some(heir) = heir else { continue };
+            waits = true;
+            self.group(of, |group, now| group.hand_over(now, heir));
+        }
+        waits
+    }
+
+    /// The process of a node that can be talked to.
+    fn heir(&self, node: NodeId) -> Option<Member> {
+        let members = self.node.members();
+        let incarnation = members.live_one(node)?.membership?;
+        let is_up = self.node.links.get(usize::from(node.0)).is_some_and(|link| link.answers());
+        is_up.then_some(Member { node, incarnation })
+    }
+}
+
+/// Something for the control, from the thread that drives a group.
+fn group_input(known: cards_core::VolumeSpec, term: Option<cards_core::Term>) -> ControlInput {
+    ControlInput::Group { spec: known, term }
+}

@@ -1,0 +1,157 @@
+//! What the registry says of groups, and what the core hears of that.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use cards_array::group::{Group, GroupTiming, Map, Message, Size};
+use cards_array::store::ColumnKey;
+use cards_coordinator::{AttachMode, GroupVolume, View};
+use cards_core::{Coherence, Duration, Handover, Instant, NodeId, PgId, VolumeSpec};
+use cards_disk::{Column, ManagedError};
+use cards_policies::policy::normalize;
+
+use super::group_input;
+use crate::node::groups::{Hosted, Known};
+use crate::node::{Event, Local, Node};
+
+/// Bytes that are copied at a time from a column to another: what comes behind them on a link waits for no more.
+const COPY_BYTES: u64 = 256 << 10;
+
+impl Node {
+    /// The registry has these groups.
+    pub(crate) fn groups_are(self: &Arc<Self>, view: &View) {
+        let known = view.groups.values().map(|record| Known {
+            record: record.clone(),
+            map: view.maps.get(&record.number).and_then(|map| self.readable(record, map.decode().ok()?)),
+        });
+        for of in self.groups.replace(known.collect::<Vec<_>>()) {
+            self.at_home(of, move |local| local.group_news(of));
+        }
+    }
+
+    /// A map that this node can go by: with numbers that nodes can have, and of blocks as it has them.
+    fn readable(&self, record: &GroupVolume, map: Map) -> Option<Map> {
+        let nodes = map.columns.iter().map(|column| column.node).chain([map.primary.node]);
+        let is_known = nodes.into_iter().all(|node| usize::from(node.0) < NodeId::MAX_NODES);
+        let fits = record.block_bytes == self.arena.block() as u64 && record.bytes > 0;
+        let blocks = record.bytes.div_ceil(record.block_bytes.max(1));
+        let is_volume = map.volume == record.uuid && !record.pg().is_plain() && u32::try_from(blocks).is_ok();
+        (is_known && fits && is_volume).then_some(map)
+    }
+}
+
+/// A group volume as the core knows it, with this primary since that epoch.
+pub(super) fn spec(record: &GroupVolume, primary: NodeId, since: u64) -> VolumeSpec {
+    VolumeSpec {
+        id: record.pg(),
+        primary,
+        epoch: since,
+        name: record.name.clone(),
+        size_bytes: record.bytes,
+        block_bytes: u32::try_from(record.block_bytes).unwrap_or(u32::MAX),
+        policy: normalize(&record.policy).unwrap_or_else(|_| record.policy.clone()),
+        read_only: record.modes.iter().all(|mode| *mode == AttachMode::Ro),
+        content: 0,
+        network_attached: false,
+        coherence: Coherence::Confirmed,
+        handover: Handover::Cache,
+    }
+}
+
+/// How long cards of an earlier primary may be valid that this node has not heard.
+pub(super) fn grace(node: &Node) -> Duration {
+    Duration::from_nanos((node.config.lease * 3 / 2).as_nanos() as u64)
+}
+
+impl Local {
+    /// The registry says something else of a group than before.
+    fn group_news(self: &Rc<Self>, of: PgId) {
+        let known = self.node.groups.get(of);
+        let Some((known, map)) = known.as_ref().and_then(|known| Some((known, known.ready()?))) else {
+            // Its column is removed, or not made yet.
+            self.groups.borrow_mut().remove(&of);
+            return;
+        };
+        // Of its own terms the group tells, and of an earlier process of this node nobody can be asked.
+        if map.primary == self.node.member() {
+            self.lead_group(of, map);
+        } else if map.primary.node != self.node.me {
+            self.hear_of_primary(of, spec(&known.record, map.primary.node, map.since));
+        }
+        self.host(of, known, map);
+    }
+
+    /// This process is a group's primary, by the registry's word.
+    fn lead_group(self: &Rc<Self>, of: PgId, map: &Map) {
+        let (me, map) = (self.node.me, Box::new(map.clone()));
+        self.group(of, |group, now| group.receive(now, me, Message::HandOver(map)));
+    }
+
+    /// Another node is a group's primary.
+    fn hear_of_primary(self: &Rc<Self>, of: PgId, spec: VolumeSpec) {
+        let epoch = spec.epoch;
+        let before = self.node.control().volume(of).cloned();
+        if before.is_none_or(|before| before != spec && before.epoch <= epoch) {
+            self.control(group_input(spec, None));
+            self.node.threads[0].post(Event::ResolveCards);
+        }
+        let is_over = self.hosted(of, |hosted| hosted.reign.take_if(|reign| *reign < epoch).is_some());
+        if is_over == Some(true) {
+            self.end_parked(of);
+        }
+        self.carry_out_wishes();
+    }
+
+    /// Begins to drive a group, if this node has a column of it.
+    fn host(self: &Rc<Self>, of: PgId, known: &Known, map: &Map) {
+        if self.groups.borrow().contains_key(&of) || !self.hosting.borrow_mut().insert(of) {
+            return;
+        }
+        let column = map.column_at(self.node.me).and_then(|number| Some((number, map.column(number)?)));
+        let disk = column.and_then(|(number, column)| {
+            let managed = self.node.managed.iter().find(|managed| managed.uuid() == column.disk)?;
+            Some((number, Arc::clone(managed)))
+        });
+        let Some((column, managed)) = disk else {
+            self.hosting.borrow_mut().remove(&of);
+            return;
+        };
+        let (local, name) = (Rc::clone(self), known.record.name.clone());
+        let key = ColumnKey { volume: known.record.uuid.key(), group: 0, column };
+        tokio::task::spawn_local(async move {
+            let opened = managed.column(key).await;
+            local.hosting.borrow_mut().remove(&of);
+            local.begin_group(of, &name, opened);
+        });
+    }
+
+    fn begin_group(self: &Rc<Self>, of: PgId, name: &str, opened: Result<Column, ManagedError>) {
+        let column = match opened {
+            Ok(column) => column,
+            Err(error) => {
+                tracing::error!(volume = name, %error, "its column cannot be used here");
+                return;
+            }
+        };
+        let node = &self.node;
+        let size = Size { bytes: column.bytes(), copy_bytes: COPY_BYTES };
+        let timing = GroupTiming { grace: grace(node), ..GroupTiming::default() };
+        let group = Group::new(node.member(), column.found().clone(), size, timing, node.now());
+        let hosted = Hosted {
+            group,
+            column,
+            reign: None,
+            right: None,
+            open: Default::default(),
+            parked: Vec::new(),
+            held: Default::default(),
+            next_token: 0,
+            wake: Instant(0),
+        };
+        self.groups.borrow_mut().insert(of, hosted);
+        tracing::info!(volume = name, "this node has a copy of a mirrored volume");
+        self.group(of, Group::timeout);
+        // It may have become the primary while its column was opened.
+        self.group_news(of);
+    }
+}

@@ -1,0 +1,212 @@
+//! This node's managed disks in the registry, and the columns on them: made and removed as the registry says.
+//!
+//! A volume over managed disks is created in the registry, and each node with a column of it makes that column and says so. It is removed
+//! there first, too, and a node that was away removes its column when it is back. What is done here can be done again: a column that
+//! is on its disk is not made, one that is not is not removed, and the registry hears of both as often as it takes.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cards_coordinator::{
+    Change, ColumnState, Error, GroupColumn, GroupState, GroupVolume, ManagedDisk, Seat, ToldColumn,
+    ToldDisk, View,
+};
+use cards_disk::{Managed, ManagedColumn, ManagedError};
+
+use super::session::Session;
+use crate::node::Node;
+
+/// When to try again what did not succeed.
+const AGAIN: Duration = Duration::from_secs(1);
+/// When to look again if nothing was said: the space of a disk changes without a word.
+const REVIEW: Duration = Duration::from_secs(5);
+
+/// Keeps the disks in the registry, and the columns on the disks, right.
+pub(super) async fn run(session: Rc<Session>) {
+    let mut wrong = false;
+    loop {
+        let patience = if wrong { AGAIN } else { REVIEW };
+        let _ = tokio::time::timeout(patience, session.columns.notified()).await;
+        let Some(node) = session.node.borrow().clone() else { continue };
+        if session.leaving.get() {
+            continue;
+        }
+        let look = Look {
+            session: &session,
+            node: &node,
+            view: session.known(),
+            seat: session.seat.borrow().clone(),
+        };
+        let problems = look.act().await;
+        wrong = !problems.is_empty();
+        node.membership.set_columns(problems);
+    }
+}
+
+/// One look at what the registry says of this node.
+struct Look<'a> {
+    session: &'a Session,
+    node: &'a Node,
+    view: View,
+    seat: Seat,
+}
+
+impl Look<'_> {
+    /// Does what is due; says what cannot be done.
+    async fn act(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        let mut note = |result: Result<(), String>| problems.extend(result.err());
+        for managed in &self.node.managed {
+            note(self.tell_disk(managed).await);
+        }
+        let own = self.view.managed.iter().filter(|disk| disk.node == self.seat.name);
+        for gone in own.filter(|disk| self.disk(disk).is_none()) {
+            let what = || format!("the end of managed disk {}", gone.name);
+            note(self.submit(Change::RemoveManagedDisk { disk: gone.uuid }, what).await);
+        }
+        problems.extend(self.node.managed.iter().flat_map(|managed| self.strays(managed)));
+        let mut note = |result: Result<(), String>| problems.extend(result.err());
+        let mut groups: Vec<&GroupVolume> = self.view.groups.values().collect();
+        groups.sort_by_key(|group| group.number);
+        for group in groups {
+            if let Some((number, column)) = group.column_at(&self.seat.name) {
+                note(self.settle(group, number, column).await);
+            }
+        }
+        problems
+    }
+
+    /// Tells the registry of a disk, if it knows something else.
+    async fn tell_disk(&self, managed: &Managed) -> Result<(), String> {
+        let sizes = &managed.superblock().sizes;
+        let disk = ToldDisk {
+            uuid: managed.uuid(),
+            name: managed.disk_name().to_string(),
+            bytes: sizes.space(),
+            free: managed.free_bytes(),
+            piece_bytes: sizes.piece(),
+            domain: managed.domain().map(ToString::to_string),
+        };
+        let known = self.view.managed.iter().find(|known| known.uuid == disk.uuid);
+        let is_known = known.is_some_and(|known| {
+            let told = ManagedDisk {
+                uuid: disk.uuid,
+                name: disk.name.clone(),
+                node: self.seat.name.clone(),
+                bytes: disk.bytes,
+                free: disk.free,
+                piece_bytes: disk.piece_bytes,
+                domain: disk.domain.clone().unwrap_or_else(|| self.seat.name.clone()),
+            };
+            *known == told
+        });
+        if is_known {
+            return Ok(());
+        }
+        let name = disk.name.clone();
+        let put = Change::PutManagedDisk { seat: self.seat.clone(), disk };
+        self.submit(put, || format!("managed disk {name}")).await
+    }
+
+    /// The columns of volumes that the registry does not have, or not there. They may be all that is left of a volume whose registry was lost.
+    fn strays(&self, managed: &Managed) -> Vec<String> {
+        let is_known = |column: &&ManagedColumn| {
+            let group = self.view.groups.values().find(|group| group.uuid == column.volume);
+            group.is_some_and(|group| group.columns.iter().any(|known| known.disk == managed.uuid()))
+        };
+        let disk = managed.disk_name();
+        let say = |column: ManagedColumn| {
+            format!(
+                "managed disk {disk} has a copy of volume {column}, which the registry does not have: bring the registry back that had it, or \
+                 stop this daemon and run `cards volume remove {0} --disk {1} --force={0}`",
+                column.name,
+                managed.path()
+            )
+        };
+        let columns = managed.columns().into_iter();
+        columns.filter(|column| !is_known(&column)).map(say).collect()
+    }
+
+    /// Makes or removes a column of this node, if that is due, and says so.
+    async fn settle(&self, group: &GroupVolume, number: u8, column: &GroupColumn) -> Result<(), String> {
+        let (volume, disk) = (&group.name, &column.disk_name);
+        let is_due = match group.state {
+            GroupState::Making => column.state == ColumnState::Missing,
+            GroupState::Ready => false,
+            GroupState::Removing => column.state != ColumnState::Removed,
+        };
+        if !is_due {
+            return Ok(());
+        }
+        let Some(managed) = self.node.managed.iter().find(|managed| managed.uuid() == column.disk) else {
+            return Err(format!(
+                "volume {volume} has a copy on managed disk {disk} ({}) of this node, which it does not have: bring the disk back",
+                column.disk
+            ));
+        };
+        let told = |free| ToldColumn { seat: self.seat.clone(), volume: group.uuid, disk: column.disk, free };
+        match group.state {
+            GroupState::Removing => {
+                remove(managed, group, number).await.map_err(|error| {
+                    format!("the copy of volume {volume} on managed disk {disk}, which was removed: {error}")
+                })?;
+                let what = || format!("the end of the copy of volume {volume}");
+                self.submit(Change::ColumnRemoved(told(managed.free_bytes())), what).await?;
+                tracing::info!(volume, disk, "the copy of a volume that was removed is gone");
+            }
+            GroupState::Making | GroupState::Ready => {
+                make(managed, group, number).await.map_err(|error| {
+                    format!(
+                        "volume {volume} is not made: its copy on managed disk {disk}: {error}; make room there, or run `cards volume remove \
+                         {volume}` and create it elsewhere"
+                    )
+                })?;
+                let what = || format!("the copy of volume {volume}");
+                self.submit(Change::ColumnMade(told(managed.free_bytes())), what).await?;
+                tracing::info!(volume, disk, "a copy of a volume is made");
+            }
+        }
+        Ok(())
+    }
+
+    fn disk(&self, disk: &ManagedDisk) -> Option<&Arc<Managed>> {
+        self.node.managed.iter().find(|managed| managed.uuid() == disk.uuid)
+    }
+
+    /// Says what was refused. What is wrong with the coordinator itself is said elsewhere.
+    async fn submit(&self, change: Change, what: impl Fn() -> String) -> Result<(), String> {
+        match self.session.coordinator.submit(change).await {
+            Err(Error::Refused(refusal)) => {
+                Err(format!("the registry does not follow {}: {refusal}", what()))
+            }
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+}
+
+/// A column as its disk has it in its table.
+fn column_of(group: &GroupVolume, number: u8) -> Option<ManagedColumn> {
+    let name = group.name.parse().ok()?;
+    Some(ManagedColumn { volume: group.uuid, name, group: 0, column: number, bytes: group.bytes })
+}
+
+/// Makes a column, if the disk does not have it.
+async fn make(managed: &Managed, group: &GroupVolume, number: u8) -> Result<(), String> {
+    let Some(column) = column_of(group, number) else {
+        return Err("its name cannot be written to a disk".into());
+    };
+    if managed.columns().contains(&column) {
+        return Ok(());
+    }
+    managed.create_column(&column).await.map_err(|error: ManagedError| error.to_string())
+}
+
+/// Removes a column, if the disk has it.
+async fn remove(managed: &Managed, group: &GroupVolume, number: u8) -> Result<(), ManagedError> {
+    let is_it = |column: &&ManagedColumn| column.volume == group.uuid && column.column == number;
+    match managed.columns().iter().find(is_it) {
+        Some(column) => managed.remove_column(column.key()).await,
+        None => Ok(()),
+    }
+}

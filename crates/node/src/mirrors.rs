@@ -1,0 +1,137 @@
+//! Volumes over managed disks of several nodes, as the registry has them: for people, and what people want created.
+
+use std::collections::BTreeSet;
+
+use cards_admin::{
+    CopyState, Mirror, MirrorCopy, MirrorMap, MirrorState, NewVolume, Refusal, RefusalKind, Volume,
+    VolumeState,
+};
+use cards_array::group::{Map, State};
+use cards_config::{PolicySpec, size};
+use cards_coordinator::{AttachMode, ColumnState, GroupColumn, GroupState, GroupVolume, NewGroup};
+use cards_policies::policy::normalize;
+
+use crate::node::Node;
+use crate::report;
+
+/// The volumes of the cluster, those that are being made and removed included.
+pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
+    let mut volumes = report::volumes(node);
+    for known in node.groups.all() {
+        let mirror = Some(Box::new(mirror(node, &known.record, known.map.as_ref())));
+        match volumes.iter_mut().find(|volume| volume.name == known.record.name) {
+            Some(volume) => volume.mirror = mirror,
+            None => volumes.push(Volume { mirror, ..unattached(&known.record) }),
+        }
+    }
+    volumes.sort_by(|one, other| one.name.cmp(&other.name));
+    volumes
+}
+
+/// A volume that the core of this node does not know.
+fn unattached(record: &GroupVolume) -> Volume {
+    let reason = match record.state {
+        GroupState::Making => "its copies are being made",
+        GroupState::Ready => "its primary has not been heard yet",
+        GroupState::Removing => "it was removed; its copies go when their nodes are there",
+    };
+    Volume {
+        name: record.name.clone(),
+        disk_node: None,
+        size: record.bytes,
+        block: u32::try_from(record.block_bytes).unwrap_or(u32::MAX),
+        policy: record.policy.parse().ok(),
+        coherence: None,
+        read_only: Some(record.modes.iter().all(|mode| *mode == AttachMode::Ro)),
+        state: VolumeState::Waiting,
+        reason: Some(reason.into()),
+        attached: None,
+        cached_blocks: 0,
+        io: cards_admin::Io::default(),
+        mirror: None,
+    }
+}
+
+fn mirror(node: &Node, record: &GroupVolume, map: Option<&Map>) -> Mirror {
+    let copies = record.columns.iter().enumerate().map(|(number, column)| {
+        let held = map.and_then(|map| map.columns.get(number)).map(|column| column.state);
+        let (state, since) = copy_state(record.state, column, held);
+        let (node, disk) = (column.node.clone(), column.disk_name.clone());
+        MirrorCopy { node, disk, disk_uuid: column.disk.to_string(), state, since }
+    });
+    Mirror {
+        uuid: record.uuid.to_string(),
+        number: record.number,
+        layout: format!("raid1:{}", record.columns.len()),
+        state: match record.state {
+            GroupState::Making => MirrorState::Making,
+            GroupState::Ready => MirrorState::Ready,
+            GroupState::Removing => MirrorState::Removing,
+        },
+        copies: copies.collect(),
+        map: map.map(|map| MirrorMap {
+            primary: node.name(map.primary.node),
+            since: map.since,
+            epoch: map.term.epoch,
+            generation: map.term.generation,
+            forced: map.forced,
+        }),
+    }
+}
+
+fn copy_state(volume: GroupState, column: &GroupColumn, held: Option<State>) -> (CopyState, Option<u64>) {
+    match (volume, column.state, held) {
+        (GroupState::Removing, ColumnState::Removed, _) => (CopyState::Removed, None),
+        (GroupState::Removing, ..) => (CopyState::Removing, None),
+        (GroupState::Ready, _, Some(State::Sync)) => (CopyState::InSync, None),
+        (GroupState::Ready, _, Some(State::Stale { since })) => (CopyState::Stale, Some(since)),
+        (GroupState::Ready, _, Some(State::Fill { since })) => (CopyState::Filling, Some(since)),
+        (GroupState::Ready, _, Some(State::None)) => (CopyState::NoDisk, None),
+        (_, ColumnState::Missing, _) => (CopyState::Making, None),
+        (_, ColumnState::Made | ColumnState::Removed, _) => (CopyState::Made, None),
+    }
+}
+
+/// The registry knows of attachments a moment later.
+///
+/// # Errors
+/// The volume is attached at this node.
+pub(crate) fn check_detached(node: &Node, volume: &str) -> Result<(), Refusal> {
+    if node.cards.find(volume).is_none_or(|card| card.attach.volume != volume) {
+        return Ok(());
+    }
+    let message =
+        format!("volume {volume} is attached at this node; run `cards volume detach {volume}` first");
+    Err(Refusal { kind: RefusalKind::Busy, message })
+}
+
+/// What the registry is asked for, and the disks that it names.
+///
+/// # Errors
+/// Its policy is none, or this node cannot cache its blocks.
+pub(crate) fn new(node: &Node, new: NewVolume) -> Result<(NewGroup, Vec<String>), Refusal> {
+    let NewVolume { name, size, copies, on, block, policy } = new;
+    let bad = |message: String| Refusal { kind: RefusalKind::BadRequest, message };
+    let own = node.config.block;
+    if let Some(block) = block.filter(|block| *block != own) {
+        return Err(bad(format!(
+            "volume {name}: blocks of {} cannot be cached here: `block` of this node is {}, and a volume has the same; leave it out",
+            size::human(block),
+            size::human(own)
+        )));
+    }
+    let policy = policy.unwrap_or_else(PolicySpec::default).to_string();
+    let policy =
+        normalize(&policy).map_err(|error| bad(format!("volume {name}: policy {policy}: {error}")))?;
+    let new = NewGroup {
+        name,
+        uuid: NewGroup::new_uuid(),
+        bytes: size,
+        block_bytes: own,
+        policy,
+        modes: BTreeSet::from([AttachMode::Rw, AttachMode::Ro, AttachMode::Exclusive]),
+        copies,
+        on: Vec::new(),
+    };
+    Ok((new, on))
+}

@@ -1,0 +1,106 @@
+//! Volumes that are groups of copies: what the registry says of them, and the groups of which this node has a column.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use cards_array::group::{CommandError, Extent, Group, Map, Origin, Token};
+use cards_coordinator::{GroupState, GroupVolume};
+use cards_core::{Instant, NodeId, OpId, PgId, Slot};
+use cards_disk::Column;
+
+use super::buffers::Bytes;
+
+/// What all threads see of the groups.
+#[derive(Default)]
+pub(crate) struct Groups {
+    /// What the registry has, by number.
+    known: Mutex<BTreeMap<PgId, Arc<Known>>>,
+}
+
+/// A group as the registry has it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Known {
+    pub(crate) record: GroupVolume,
+    /// Its map; none before all columns have been made.
+    pub(crate) map: Option<Map>,
+}
+
+impl Known {
+    /// The map, unless the volume is being made or removed.
+    pub(crate) fn ready(&self) -> Option<&Map> {
+        self.map.as_ref().filter(|_| self.record.state == GroupState::Ready)
+    }
+}
+
+impl Groups {
+    fn known(&self) -> MutexGuard<'_, BTreeMap<PgId, Arc<Known>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes what the registry has now. Returns the numbers of those that have changed.
+    pub(crate) fn replace(&self, now: impl IntoIterator<Item = Known>) -> Vec<PgId> {
+        let now: BTreeMap<PgId, Arc<Known>> =
+            now.into_iter().map(|known| (known.record.pg(), Arc::new(known))).collect();
+        let mut known = self.known();
+        let gone = known.keys().filter(|of| !now.contains_key(of)).copied();
+        let news = now.iter().filter(|(of, is)| known.get(of) != Some(is)).map(|(&of, _)| of);
+        let changed = gone.chain(news).collect();
+        *known = now;
+        changed
+    }
+
+    pub(crate) fn get(&self, of: PgId) -> Option<Arc<Known>> {
+        self.known().get(&of).cloned()
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<Known>> {
+        self.known().values().cloned().collect()
+    }
+
+    /// The group's primary, as far as the registry's word has come here.
+    pub(crate) fn primary(&self, of: PgId) -> Option<NodeId> {
+        Some(self.known().get(&of)?.map.as_ref()?.primary.node)
+    }
+}
+
+/// A group of which this node has a column: on the one thread that drives it.
+pub(crate) struct Hosted {
+    pub(crate) group: Group<Bytes>,
+    pub(crate) column: Column,
+    /// The core orders the group's commands here in a term of this number.
+    pub(crate) reign: Option<u64>,
+    /// Until when nobody else is the primary, as the core was told.
+    pub(crate) right: Option<Instant>,
+    /// Commands of the core that the group has.
+    pub(crate) open: BTreeMap<Token, Asked>,
+    /// Those that it has given back because this node is not the primary: they wait until it is again, or the core hears that
+    /// its term is over.
+    pub(crate) parked: Vec<Asked>,
+    /// Results that are told when the right is there again.
+    pub(crate) held: VecDeque<(Token, Result<Option<Bytes>, CommandError>)>,
+    pub(crate) next_token: u64,
+    /// When the group wants to be woken.
+    pub(crate) wake: Instant,
+}
+
+/// What a group wants done.
+pub(crate) type Wish = cards_array::group::Output<Bytes>;
+
+/// A command of the core.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) shard: u16,
+    pub(crate) op: OpId,
+    pub(crate) wanted: Wanted,
+}
+
+/// What the core wants of a group.
+#[derive(Clone, Debug)]
+pub(crate) enum Wanted {
+    /// A block, in a slot. What is behind the end of the volume is zero.
+    Read { slot: Slot, extent: Extent },
+    /// A write; `hardens`: and then a flush.
+    Write { extent: Extent, bytes: Bytes, hardens: bool, origin: Option<Origin> },
+    /// All that is complete made durable.
+    Flush,
+}
