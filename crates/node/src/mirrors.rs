@@ -92,6 +92,15 @@ fn copy_state(volume: GroupState, column: &GroupColumn, held: Option<State>) -> 
     }
 }
 
+/// Why a volume that is being made or removed cannot be attached.
+pub(crate) fn unready(node: &Node, volume: &str) -> Option<Refusal> {
+    let known = node.groups.all().into_iter().find(|known| known.record.name == volume);
+    let known = known.filter(|known| known.record.state != GroupState::Ready)?;
+    let health = mirror(node, &known.record, known.map.as_ref()).health();
+    let message = format!("volume {volume} is {health}; see `cards volume show {volume}`");
+    Some(Refusal { kind: RefusalKind::Failed, message })
+}
+
 /// The registry knows of attachments a moment later.
 ///
 /// # Errors

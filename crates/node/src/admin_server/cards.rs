@@ -11,6 +11,7 @@ use cards_policies::policy::{self, PolicyError};
 
 use crate::answers;
 use crate::attach::{self, not_attached};
+use crate::mirrors;
 use crate::node::card::CardState;
 use crate::node::{Event, Node};
 
@@ -80,9 +81,12 @@ pub(super) async fn attach(node: &Arc<Node>, attach: Attach) -> Result<(), Refus
             }
             CardState::Waiting if tokio::time::Instant::now() < deadline => tokio::time::sleep(LOOK).await,
             CardState::Waiting if card.volume().is_none() && node.all_up() => {
-                break Refusal::no_such_volume(&name);
+                break mirrors::unready(node, &name).unwrap_or_else(|| Refusal::no_such_volume(&name));
             }
             CardState::Waiting => {
+                if let Some(refusal) = mirrors::unready(node, &name) {
+                    break refusal;
+                }
                 let message =
                     format!("the node that has volume {name:?} does not answer; see `cards status`");
                 break Refusal { kind: RefusalKind::Unreachable, message };
