@@ -599,7 +599,7 @@ impl Store {
         if let Life::Closing { ticket, .. } = self.life {
             tickets.insert(ticket);
         }
-        if !matches!(self.life, Life::Closing { .. }) {
+        if !matches!(self.life, Life::Closing { said: true, .. }) {
             self.disown(out);
         }
         self.life = Life::Failed;

@@ -323,11 +323,13 @@ impl Nodes {
     }
 
     fn move_primary(&mut self, run: &mut Run) {
-        let (volumes, nodes) = (&run.options.world.shared, run.running_nodes());
+        let mut volumes = run.options.world.shared.clone();
+        volumes.extend(run.options.world.mirrors.iter().map(|mirror| mirror.volume));
+        let nodes = run.running_nodes();
         if volumes.is_empty() || nodes.is_empty() {
             return;
         }
-        let (volume, to) = (self.move_rng.pick(volumes), self.move_rng.pick(&nodes));
+        let (volume, to) = (self.move_rng.pick(&volumes), self.move_rng.pick(&nodes));
         let now = run.world.now();
         if run.world.primary(volume) != to {
             run.world.models().count(Fault::Move);
@@ -402,12 +404,17 @@ impl Nodes {
         }
     }
 
-    /// The primary of a group hears nothing of the other columns, nor they of it. All others hear all of them.
+    /// The primary of a group hears nothing of the other columns, nor they of it, and mostly nothing of the register. All others hear
+    /// all of them.
     fn part(&mut self, run: &mut Run) {
         let mirror = run.options.world.mirrors[0].clone();
         let primary = run.world.primary(mirror.volume);
         let time = self.options.cut * self.rng.range(300, 1000) as u32 / 1000;
         let now = run.world.now();
+        if self.rng.chance(700) {
+            run.world.cut_off(primary, mirror.volume, now + time);
+            run.errors.unreachable(primary, now, now + time);
+        }
         for other in mirror.columns.into_iter().filter(|&other| other != primary) {
             run.world.models().count(Fault::Cut);
             run.errors.cut(primary, other, now, now + time);

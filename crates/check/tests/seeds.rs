@@ -3,8 +3,9 @@
 use cards_check::Options;
 use cards_check::efficiency::Kind;
 use cards_check::overrides::{LeftOut, Overrides};
-use cards_check::seeds::run_seeds;
+use cards_check::seeds::{run_caught, run_seeds};
 use cards_core::Duration;
+use cards_world::{DriverMistake, MirrorCounts, Trace};
 
 /// Enough for every fault to happen; fewer without optimization.
 const SEEDS: u64 = if cfg!(cards_optimized) { 200 } else { 40 };
@@ -37,6 +38,40 @@ fn a_run_without_faults_costs_little() {
         );
     }
     assert_eq!(summary.costs.keys().collect::<Vec<_>>(), [&Kind::Cold, &Kind::Quiet, &Kind::Log]);
+}
+
+/// Core and array together: a volume whose medium is a group of copies.
+#[test]
+fn mirrors_lose_and_repeat_nothing_and_nothing_stale_is_read() {
+    let jobs = std::thread::available_parallelism().map_or(1, usize::from);
+    let mirrored = |options: &mut Options| *options = Options::mirrored(options.seed);
+    let summary = run_seeds(1..=SEEDS / 2, jobs, &mirrored, &|_| {});
+    if let Some((seed, failure)) = summary.failed {
+        panic!(
+            "seed {seed}: {failure}\nreplay: cargo run --profile sim -p cards-check -- --seed {seed} --mirrors --verbose"
+        );
+    }
+    let MirrorCounts { terms, admissions, lives, repeated, .. } = summary.mirrors;
+    for drawn in [terms - SEEDS / 2, admissions, lives - SEEDS / 2, repeated] {
+        assert!(drawn > 0, "something that never happened: {:?}", summary.mirrors);
+    }
+}
+
+/// What a driver of groups can do wrong is found: with the first seeds that find it, which find nothing without.
+#[test]
+fn what_a_driver_of_mirrors_does_wrong_is_found() {
+    for (mistake, seed) in
+        [(DriverMistake::IgnoreOrigins, 9), (DriverMistake::ForgetLife, 14), (DriverMistake::ForgetFua, 1)]
+    {
+        let run = |mistake: Option<DriverMistake>| {
+            let mut options = Options::mirrored(seed);
+            options.world.mirrors.iter_mut().for_each(|mirror| mirror.mistake = mistake);
+            run_caught(options, Trace::hashed())
+        };
+        assert!(run(Some(mistake)).is_err(), "seed {seed} with {mistake:?}");
+        let honest = run(None);
+        assert!(honest.is_ok(), "seed {seed} fails without a mistake: {honest:?}");
+    }
 }
 
 /// The first seed of [`seeds_pass`].

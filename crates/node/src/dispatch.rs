@@ -221,7 +221,10 @@ impl Local {
                             }
                             Input::CardDetached { volume, node } => self.given_up(*volume, *node),
                             Input::CardFenced { volume, node } => self.fenced(*volume, *node),
-                            Input::WritesAllowed { volume } if !volume.is_plain() => allowed.push(*volume),
+                            Input::WritesAllowed { volume } if !volume.is_plain() => {
+                                let term = control.volume(*volume).map_or(0, |spec| spec.epoch);
+                                allowed.push((*volume, term));
+                            }
                             _ => {}
                         }
                         self.all_shards(&input);
@@ -248,7 +251,7 @@ impl Local {
         for output in outputs {
             self.route_control(output);
         }
-        allowed.into_iter().for_each(|volume| self.group_writes_allowed(volume));
+        allowed.into_iter().for_each(|(volume, term)| self.group_writes_allowed(volume, term));
         if let Some(volume) = answered {
             self.card_answered(volume);
         }

@@ -83,9 +83,18 @@ impl Local {
         }
     }
 
-    /// Cards of the last primary of a group are void.
-    pub(crate) fn group_writes_allowed(self: &Rc<Self>, of: PgId) {
-        self.at_home(of, move |local| local.group(of, Group::cards_void));
+    /// In the core's term of this number, cards of the last primary of a group are void.
+    pub(crate) fn group_writes_allowed(self: &Rc<Self>, of: PgId, term: u64) {
+        self.at_home(of, move |local| {
+            let now = local.node.now();
+            local.hosted(of, |hosted| {
+                // Another term may have begun meanwhile.
+                if hosted.group.map().is_some_and(|map| map.since << news::APART == term) {
+                    hosted.group.cards_void(now);
+                }
+            });
+            local.carry_out_wishes();
+        });
     }
 
     /// When a group of this thread wants to be woken, in nanoseconds.

@@ -31,7 +31,7 @@ impl Store {
 
     /// The disk has failed. What was not synced may be lost although the machine goes on: the next process is to find that copies have
     /// lost something. If this page does not reach the disk either, it is torn or was never there, and the other slot serves; that one
-    /// is not being written.
+    /// is not being written: when the disk says that it is closed, all else is durable.
     pub(super) fn disown(&mut self, out: &mut Vec<Effect>) {
         if self.is_announced && self.columns().any(|column| column.mirrored) {
             self.tables.superblock.boot = Uuid::default();

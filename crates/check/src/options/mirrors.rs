@@ -40,7 +40,7 @@ impl Options {
             columns.remove(rng.below(columns.len() as u64) as usize);
         }
         world.volumes[0].primary = columns[0];
-        world.lease = millis(&mut rng, 100, 600);
+        world.lease = millis(&mut rng, 200, 1_000);
         world.disk_wait = Duration::from_secs(10);
         world.seal_after = Duration::ZERO;
         (world.shared, world.devices) = (Vec::new(), Vec::new());
@@ -81,10 +81,12 @@ impl Options {
         options.lies = LieOptions::default();
         options.retains = false;
         let nodes = &mut options.nodes;
-        (nodes.stays_dead, nodes.isolate, nodes.move_every) = (0, 0, Duration::ZERO);
+        (nodes.stays_dead, nodes.isolate) = (0, 0);
+        nodes.move_every = rng.pick(&[Duration::ZERO, Duration::from_millis(400)]);
         nodes.crash_every = millis(&mut rng, 150, 1_000);
-        nodes.cut_every = rng.pick(&[Duration::ZERO, Duration::from_millis(400)]);
-        nodes.cut = lease * 4 + options.world.lease * 3;
+        nodes.cut_every =
+            rng.pick(&[Duration::ZERO, Duration::from_millis(400), Duration::from_millis(1_000)]);
+        nodes.cut = lease * 6 + options.world.lease * 4;
         // Mostly a little longer than it takes until another node is the primary.
         if options.one_at_a_time {
             // Nor does a column seem to be away: its node is heard within a quarter of the group's lease.

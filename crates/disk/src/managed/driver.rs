@@ -45,7 +45,7 @@ pub(super) struct Driver {
     /// Requests and calls that have not ended.
     open: Cell<usize>,
     ended: Notify,
-    /// Pages of tables were written, or could not be.
+    /// A job has ended.
     turned: Notify,
     /// Something has become unsure.
     pub(super) doubt: Notify,
@@ -215,6 +215,10 @@ impl Driver {
                 "the managed disk is not closed; what was being written is looked at when it is opened again"
             );
         }
+        // What a store that has failed leaves to the next process is on its way. Jobs that the engine has not begun end with it.
+        while !self.state.borrow().ios.is_empty() {
+            self.turned.notified().await;
+        }
     }
 
     /// Has the store do something, and does what it asks for.
@@ -354,7 +358,6 @@ impl Driver {
                     );
                 }
                 self.act(|store, now, out| store.done(io, is_done, now, out));
-                self.turned.notify_one();
             }
             Running::Data { io, ticket } => {
                 if let Some(request) = self.state.borrow_mut().requests.get_mut(&ticket) {
@@ -372,6 +375,7 @@ impl Driver {
                 let _ = answer.send(result);
             }
         }
+        self.turned.notify_one();
     }
 
     /// [`Self::ask`] for what changes which columns there are.

@@ -132,7 +132,9 @@ impl Local {
                 self.hosted(of, |hosted| hosted.parked.push(asked));
                 return self.end_if_over(of);
             }
-            (Err(CommandError::InDoubt | CommandError::Answered), _) => Err(IoError::OutcomeUnknown),
+            (Err(CommandError::InDoubt), _) => Err(IoError::OutcomeUnknown),
+            // Nobody waits for it.
+            (Err(CommandError::Answered), _) => Err(IoError::NoAnswer),
             (Ok(Some(bytes)), &Wanted::Read { slot, extent }) if bytes.len() as u64 == extent.length => {
                 // SAFETY: the core has made this read the slot's one user until it is told of the end.
                 let slot = unsafe { self.node.arena.bytes_mut(asked.shard, slot) };
@@ -223,7 +225,7 @@ impl Local {
 const fn origin_of(origin: CommandOrigin) -> Origin {
     let CommandOrigin { node, life, shard, number, oldest, first_epoch } = origin;
     let client = Client { member: Member { node, incarnation: life }, shard };
-    Origin { client, request: number, oldest, first_epoch }
+    Origin { client, request: number, oldest, first_epoch: first_epoch >> news::APART }
 }
 
 /// Gives a group a command of the core.

@@ -36,16 +36,22 @@ impl Node {
         let fits = record.block_bytes == self.arena.block() as u64 && record.bytes > 0;
         let blocks = record.bytes.div_ceil(record.block_bytes.max(1));
         let is_volume = map.volume == record.uuid && !record.pg().is_plain() && u32::try_from(blocks).is_ok();
+        let is_known = is_known && map.since < SINCE_MAX;
         (is_known && fits && is_volume).then_some(map)
     }
 }
+
+/// The core's terms of a group are so far apart: each has 2^40 stamps for its writes before those of the next.
+pub(super) const APART: u32 = 20;
+/// More changes of a map than there are numbers for.
+const SINCE_MAX: u64 = 1 << (64 - 20 - APART);
 
 /// A group volume as the core knows it, with this primary since that epoch.
 pub(super) fn spec(record: &GroupVolume, primary: NodeId, since: u64) -> VolumeSpec {
     VolumeSpec {
         id: record.pg(),
         primary,
-        epoch: since,
+        epoch: since << APART,
         name: record.name.clone(),
         size_bytes: record.bytes,
         block_bytes: u32::try_from(record.block_bytes).unwrap_or(u32::MAX),
@@ -76,7 +82,7 @@ impl Local {
         if map.primary == self.node.member() {
             self.lead_group(of, map);
         } else if map.primary.node != self.node.me {
-            self.hear_of_primary(of, spec(&known.record, map.primary.node, map.since));
+            self.hear_of_primary(of, spec(&known.record, map.primary.node, map.since), map.since);
         }
         self.host(of, known, map);
     }
@@ -88,14 +94,14 @@ impl Local {
     }
 
     /// Another node is a group's primary.
-    fn hear_of_primary(self: &Rc<Self>, of: PgId, spec: VolumeSpec) {
+    fn hear_of_primary(self: &Rc<Self>, of: PgId, spec: VolumeSpec, since: u64) {
         let epoch = spec.epoch;
         let before = self.node.control().volume(of).cloned();
         if before.is_none_or(|before| before != spec && before.epoch <= epoch) {
             self.control(group_input(spec, None));
             self.node.threads[0].post(Event::ResolveCards);
         }
-        let is_over = self.hosted(of, |hosted| hosted.reign.take_if(|reign| *reign < epoch).is_some());
+        let is_over = self.hosted(of, |hosted| hosted.reign.take_if(|reign| *reign < since).is_some());
         if is_over == Some(true) {
             self.end_parked(of);
         }

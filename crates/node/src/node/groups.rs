@@ -67,7 +67,7 @@ impl Groups {
 pub(crate) struct Hosted {
     pub(crate) group: Group<Bytes>,
     pub(crate) column: Column,
-    /// The core orders the group's commands here in a term of this number.
+    /// The core orders the group's commands here in a term that began with this epoch of the map.
     pub(crate) reign: Option<u64>,
     /// Until when nobody else is the primary, as the core was told.
     pub(crate) right: Option<Instant>,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::mpsc;
 
-use cards_array::group::{Map, Member};
+use cards_array::group::{Map, Member, Term};
 use cards_coordinator::{AttachMode, GroupMap, GroupState, GroupVolume, NewGroup, View};
 use cards_core::{NodeId, PgId};
 
@@ -42,7 +42,7 @@ fn told(cluster: &Cluster, view: &View) -> Option<(NodeId, u64)> {
         wait.recv().unwrap();
     }
     let _ = cluster.status(1);
-    let known = |node: &Node| node.volume("mirrored").map(|spec| (spec.primary, spec.epoch));
+    let known = |node: &Node| node.volume("mirrored").map(|spec| (spec.primary, spec.epoch >> 20));
     known(node)
 }
 
@@ -85,7 +85,8 @@ fn a_map_that_no_node_can_go_by_is_no_volume() {
     let mut stranger = map.clone();
     stranger.columns[1].node = NodeId(5000);
     let other = Map { volume: NewGroup::new_uuid(), ..map.clone() };
-    for map in [far, stranger, other] {
+    let late = Map { since: 1 << 24, term: Term { epoch: 1 << 24, ..map.term }, ..map.clone() };
+    for map in [far, stranger, other, late] {
         let mut view = good.clone();
         view.maps.insert(NUMBER, GroupMap::new(NUMBER, 0, &map));
         assert_eq!(told(&cluster, &view), None, "{map:?}");

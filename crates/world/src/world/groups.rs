@@ -92,6 +92,8 @@ pub(super) struct Mirror {
     register: Map,
     /// Questions of each node with lower numbers have no effect any more.
     fenced: BTreeMap<NodeId, u64>,
+    /// Nodes that do not reach the register until then.
+    cut_off: BTreeMap<NodeId, Instant>,
     /// The node that has begun to serve last, and in which of its terms.
     leader: (NodeId, u64),
     /// The persistence life that was served last.
@@ -181,6 +183,7 @@ impl Mirror {
             config: config.clone(),
             register,
             fenced: BTreeMap::new(),
+            cut_off: BTreeMap::new(),
             leader: (config.columns[0], 0),
             life: 0,
             power_lost: false,
@@ -245,6 +248,12 @@ impl<M: Models> World<M> {
     pub fn columns_in_sync(&self, volume: PgId) -> impl Iterator<Item = (NodeId, &crate::Media)> {
         let nodes = self.mirrors.get(&volume).into_iter().flat_map(Mirror::in_sync);
         nodes.filter_map(move |node| Some((node, &self.columns.get(&(node, volume))?.media)))
+    }
+
+    /// A node does not reach the register of a group until then, and hears nothing from it.
+    pub fn cut_off(&mut self, node: NodeId, volume: PgId, until: Instant) {
+        trace!(self, "{node:?} does not reach the register of {volume:?} until {until:?}");
+        self.mirror(volume).cut_off.insert(node, until);
     }
 
     /// The node has a column of a group.
@@ -433,7 +442,8 @@ impl<M: Models> World<M> {
         // What was asked before has no effect any more.
         mirror.fenced.insert(node, number);
         let loss = mirror.config.register_loss;
-        if !mirror.chance(loss) {
+        let is_cut_off = mirror.cut_off.get(&node).is_some_and(|&until| now < until);
+        if !is_cut_off && !mirror.chance(loss) {
             let after = mirror.takes(4_000);
             self.events.push(now + after, Event::Register { node, life, volume, number, proposal });
         }
@@ -465,7 +475,8 @@ impl<M: Models> World<M> {
         };
         let mirror = self.mirror(volume);
         let loss = mirror.config.register_loss;
-        if !mirror.chance(loss) {
+        let is_cut_off = mirror.cut_off.get(&node).is_some_and(|&until| now < until);
+        if !is_cut_off && !mirror.chance(loss) {
             let after = mirror.takes(3_000);
             self.events.push(now + after, Event::Registered { node, life, volume, number, answer });
         }
@@ -508,8 +519,13 @@ impl<M: Models> World<M> {
         if !self.is_running(node) {
             return;
         }
-        let map = self.mirror(volume).register.clone();
+        let now = self.now;
         let known = self.control(node).and_then(|control| control.volume(volume)).map(|spec| spec.epoch);
+        let cut_off = self.mirror(volume).cut_off.get(&node).copied();
+        if let Some(until) = cut_off.filter(|&until| now < until && known.is_some()) {
+            return self.schedule(until, Action::TellRole { at: node, volume });
+        }
+        let map = self.mirror(volume).register.clone();
         if known.is_some_and(|known| known >= map.since) {
             return;
         }
@@ -692,6 +708,21 @@ impl<M: Models> World<M> {
             return self.give(node, volume, asked, Command::Flush);
         }
         self.disk_ends(node, &asked, result);
+    }
+
+    /// A group is left to another node, if that has a column and runs.
+    pub(super) fn hand_over(&mut self, volume: PgId, to: NodeId) {
+        let from = self.mirror(volume).leader.0;
+        if from == to
+            || !self.is_running(from)
+            || !self.is_running(to)
+            || !self.columns.contains_key(&(to, volume))
+        {
+            return;
+        }
+        trace!(self, "{from:?} is to leave {volume:?} to {to:?}");
+        let to = Member { node: to, incarnation: self.place(to).incarnation };
+        self.with_group(from, volume, |group, now| group.hand_over(now, to));
     }
 
     /// Cards of earlier primaries are void: the group may write.

@@ -146,6 +146,9 @@ impl<M: Models> World<M> {
     /// The role moves to another node. Nothing happens when the medium is no shared one, or a node that must do something
     /// stands still.
     pub(super) fn move_primary(&mut self, volume: PgId, to: NodeId) {
+        if self.is_mirror(volume) {
+            return self.hand_over(volume, to);
+        }
         let Some(&Role { node: from, epoch }) = self.roles.get(&volume) else { return };
         let stands_still = |node: NodeId| self.place(node).pauses.iter().any(|&end| end > self.now);
         if from == to || stands_still(from) {
