@@ -9,7 +9,7 @@ mod remove;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use cards_admin::PinOrder;
+use cards_admin::{ClientError, PinOrder, RefusalKind};
 use cards_config::{Attach, Coherence, Limit, Mode, PolicySpec, duration, size};
 use clap::{Args, Subcommand};
 use serde::Serialize;
@@ -274,7 +274,11 @@ impl Volume {
                 let mut client = daemon.connect()?;
                 client.detach(&volume)?;
                 // Nothing else would give its share of `pin_max` back. The end of a device, as at a reboot, does not come here.
-                client.pins(None, PinOrder::Unpin { volume: volume.clone(), ranges: Vec::new() })?;
+                match client.pins(None, PinOrder::Unpin { volume: volume.clone(), ranges: Vec::new() }) {
+                    // The card waited for a volume that nobody has.
+                    Err(ClientError::Refused(refusal)) if refusal.kind == RefusalKind::NotAttached => {}
+                    done => drop(done?),
+                }
                 changed(&volume, false, json)
             }
         };
