@@ -303,6 +303,10 @@ pub struct Disk {
     /// Errors that it has reported since the daemon started.
     #[serde(default)]
     pub errors: u64,
+    /// Bytes of it that are known not to be what was written there, by checksums: found by reads and scrubs of this daemon, and not
+    /// written since.
+    #[serde(default)]
+    pub damaged: u64,
     /// The room for what was never written, if the disk is a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub room: Option<Room>,

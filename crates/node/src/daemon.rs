@@ -3,11 +3,13 @@
 //! | file | noun |
 //! |---|---|
 //! | `disks` | disks and their journals, opened |
+//! | `numbers` | the numbers of volumes, kept over restarts |
 //! | `build` | a node, made of its parts |
 //! | `run` | a daemon in the process of its own, until a signal ends it |
 
 mod build;
 mod disks;
+mod numbers;
 mod run;
 
 use std::io;
@@ -40,7 +42,7 @@ use crate::starting::Starting;
 use crate::thread;
 
 use build::{Parts, build, fits_machine};
-use disks::{open_disks, open_journals};
+use disks::{OpenedDisk, open_disks, open_journals};
 
 pub use disks::{examine_disk, examine_managed, object_source};
 pub use run::serve;
@@ -108,6 +110,8 @@ impl Daemon {
         // Nobody gives a card up earlier than that for a life that may still be alive.
         devices::await_none(&config.runtime_dir, config.lease * 3 / 2, starting)?;
         let journals = open_journals(&config, &opened.disks, life.is_first, starting)?;
+        let volumes: Vec<_> = opened.disks.iter().map(OpenedDisk::identity).collect();
+        let numbers = numbers::assign(&config, &volumes, life.incarnation);
         let endpoints = front::bind(&config.nbd, &mut starting.sockets())?;
         let mut port = net::Port { listeners, registry: None };
         let (me, membership, session) = match joining {
@@ -127,6 +131,7 @@ impl Daemon {
             membership,
             life,
             disks: opened.disks,
+            numbers,
             managed: opened.managed,
             journals,
         })?);

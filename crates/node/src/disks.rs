@@ -24,6 +24,12 @@ impl Local {
                     local.engines[disk].completions(&mut batch).await;
                     for completion in batch.drain(..) {
                         let (job, asked) = local.job_done(completion.tag);
+                        let damage = &local.node.damage[disk];
+                        match completion.result {
+                            Ok(_) => damage.was_done(&asked),
+                            Err(JobError::Damaged { offset }) => damage.was_read(offset),
+                            Err(_) => {}
+                        }
                         if let Err(error) = completion.result {
                             if is_of_disk(error) {
                                 let (now, error) = (local.node.now(), error.to_string());
@@ -45,16 +51,16 @@ impl Local {
 
     /// Carries out a shard's disk operation, for the card of a volume that a node has: in its turn.
     pub(crate) fn disk(&self, shard: u16, op: OpId, (volume, card): (PgId, NodeId), work: DiskWork) {
-        if !volume.is_plain() || usize::from(volume.disk()) >= self.engines.len() {
+        let Some(index) = self.node.disk_index(volume) else {
             let result = Err(IoError::Invalid);
             let now = self.node.now();
             return self.shard(shard, |state| state.handle(now, Input::DiskDone { op, result }));
-        }
+        };
         let mut job = DiskJob::Block { shard, op, bytes: None, flush: None, syncs: None };
         let DiskJob::Block { bytes: keep, flush, syncs, .. } = &mut job else { unreachable!("made above") };
         let work = match work {
             DiskWork::Read { block, slot, .. } => {
-                let size = self.node.disks[usize::from(volume.disk())].size();
+                let size = self.node.disks[index].size();
                 let offset = u64::from(block) * self.node.arena.block() as u64;
                 let length = size.saturating_sub(offset).min(self.node.arena.block() as u64) as usize;
                 if length < self.node.arena.block() {
@@ -77,23 +83,23 @@ impl Local {
                 // SAFETY: the job keeps the bytes, unchanged and in place, until its completion is taken.
                 let buf = unsafe { RawBuf::new(start, bytes.len()) };
                 *keep = Some(bytes);
-                *syncs = fua.then_some(volume);
+                *syncs = fua.then_some(index);
                 Op::Write { offset, buf, fua }
             }
             DiskWork::Command { kind: CommandKind::Zero { no_hole }, offset, length, fua, .. } => {
-                *flush = fua.then_some(volume);
+                *flush = fua.then_some(index);
                 Op::Zero { offset, len: u64::from(length), no_hole, fast: false }
             }
             DiskWork::Command { kind: CommandKind::Trim, offset, length, fua, .. } => {
-                *flush = fua.then_some(volume);
+                *flush = fua.then_some(index);
                 Op::Trim { offset, len: u64::from(length) }
             }
             DiskWork::Command { kind: CommandKind::Flush { .. }, .. } => {
-                *syncs = Some(volume);
+                *syncs = Some(index);
                 Op::Flush
             }
         };
-        self.submit(volume, card, job, work);
+        self.submit(index, card, job, work);
     }
 
     /// Asks a disk of this node for its holes.
@@ -103,17 +109,21 @@ impl Local {
             let result = Ok(vec![Extent { length, hole: false }]);
             return self.control(ControlInput::ExtentsRead { op, result });
         }
+        let Some(index) = self.node.disk_index(volume) else {
+            return self.control(ControlInput::ExtentsRead { op, result: Err(IoError::Invalid) });
+        };
         self.submit(
-            volume,
+            index,
             self.node.me,
             DiskJob::Extents { op },
             Op::Extents { offset, len: u64::from(length) },
         );
     }
 
-    fn submit(&self, volume: PgId, card: NodeId, job: DiskJob, op: Op) {
+    /// `index` is the disk's among those of the node.
+    fn submit(&self, index: usize, card: NodeId, job: DiskJob, op: Op) {
         let tag = self.jobs.borrow_mut().insert((job, Asked::of(&op))).0;
-        self.engines[usize::from(volume.disk())].submit_for(card.0.into(), Job { tag, op });
+        self.engines[index].submit_for(card.0.into(), Job { tag, op });
     }
 
     fn job_done(&self, tag: u64) -> (DiskJob, Asked) {
@@ -122,15 +132,14 @@ impl Local {
 
     fn disk_done(self: &Rc<Self>, job: DiskJob, result: Result<Outcome, JobError>) {
         match (job, result) {
-            (DiskJob::Block { shard, op, flush: Some(volume), .. }, Ok(_)) => {
-                let job = DiskJob::Block { shard, op, bytes: None, flush: None, syncs: Some(volume) };
-                self.submit(volume, self.node.me, job, Op::Flush);
+            (DiskJob::Block { shard, op, flush: Some(index), .. }, Ok(_)) => {
+                let job = DiskJob::Block { shard, op, bytes: None, flush: None, syncs: Some(index) };
+                self.submit(index, self.node.me, job, Op::Flush);
             }
             (DiskJob::Block { shard, op, bytes, syncs, .. }, result) => {
                 drop(bytes);
                 let now = self.node.now();
-                let lost =
-                    syncs.is_some_and(|volume| self.node.disks[usize::from(volume.disk())].sync_failed());
+                let lost = syncs.is_some_and(|index| self.node.disks[index].sync_failed());
                 let result = match result {
                     Ok(_) => Ok(()),
                     Err(_) if lost => Err(IoError::SyncFailed),

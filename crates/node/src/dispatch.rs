@@ -265,7 +265,7 @@ impl Local {
     }
 
     fn own_spec(&self, volume: PgId) -> Option<&VolumeSpec> {
-        self.node.own.get(usize::from(volume.disk())).filter(|_| self.node.has_disk(volume))
+        self.node.own.get(self.node.disk_index(volume)?)
     }
 
     /// A card of a volume of this node is gone: said if its node has not given it up itself.

@@ -104,8 +104,13 @@ impl Keeper {
         self.node.threads[0].post(Event::Call(Box::new(move |local| local.all_shards(&input))));
     }
 
+    /// The name of a disk of this node.
+    fn name(&self, volume: PgId) -> &str {
+        self.node.disk_index(volume).map_or("", |index| &self.node.own[index].name)
+    }
+
     fn problem(&self, volume: PgId, error: &io::Error, so: &str) -> String {
-        let disk = self.node.own.get(usize::from(volume.disk())).map_or("", |spec| &spec.name);
+        let disk = self.name(volume);
         let path = self.node.config.state_dir.display();
         format!("the journal of disk {disk} cannot be written in {path}: {error}; {}, {so}", remedy(error))
     }
@@ -139,7 +144,7 @@ impl Keeper {
         };
         if let Err(error) = journal.sync_failed() {
             tracing::error!(
-                disk = self.node.own[usize::from(volume.disk())].name,
+                disk = self.name(volume),
                 "state_dir: the journal cannot be written: {error}; see to the disk of state_dir"
             );
         }
@@ -204,11 +209,11 @@ impl Keeper {
     /// next flush fails with as well.
     fn synced(&mut self, volume: PgId, synced: io::Result<Option<Medium>>) {
         let node = Arc::clone(&self.node);
+        let Some(spec) = node.disk_index(volume).map(|index| &node.own[index]) else { return };
         let Some(watch) = self.watches.get_mut(&volume) else { return };
         let Some((quiet, since)) = watch.syncing.take() else { return };
         let now = Instant::now();
         watch.not_before = Some(now + (now - since) * SEAL_SHARE);
-        let spec = &node.own[usize::from(volume.disk())];
         let medium = match synced {
             Ok(Some(medium)) => medium,
             Ok(None) => {

@@ -30,6 +30,7 @@ mod audit;
 mod clock;
 mod credentials;
 mod daemon;
+mod damage;
 mod devices;
 mod disk_watch;
 mod disks;

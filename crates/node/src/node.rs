@@ -59,6 +59,7 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::arena::Arena;
 use crate::clock::Clock;
+use crate::damage::Damage;
 use crate::failures::{Asked, Failures};
 use crate::identity;
 use crate::inbox;
@@ -114,8 +115,9 @@ pub(crate) struct Node {
     pub(crate) control_wake: AtomicU64,
     /// By the number of the peer; with a coordinator, for all numbers there are.
     pub(crate) links: Box<[Link]>,
-    pub(crate) threads: Box<[Inbox]>,
-    /// The disks this node contributes, in the order of their numbers.
+    /// Also for those who post from threads that the node's end waits for.
+    pub(crate) threads: Arc<[Inbox]>,
+    /// The disks this node contributes, in the order of [`Node::own`], which has their numbers.
     pub(crate) disks: Vec<Arc<Disk>>,
     /// The managed disks, which have volumes among those, and columns of groups.
     pub(crate) managed: Vec<Arc<Managed>>,
@@ -125,6 +127,8 @@ pub(crate) struct Node {
     pub(crate) process: u64,
     /// The errors of each disk.
     pub(crate) disk_errors: Vec<Failures>,
+    /// What of each is known to be damaged.
+    pub(crate) damage: Vec<Damage>,
     /// What was done to the files or devices of each.
     pub(crate) disks_seen: Vec<disk_seen::Seen>,
     pub(crate) state_seen: disk_seen::StateSeen,
@@ -228,12 +232,15 @@ impl Node {
         self.locks.view(LockView { members, joined, lives });
     }
 
+    /// Where the disk of a volume is among those of this node, if it is one of them. The number of a volume does not say it: numbers
+    /// stay when disks are taken out or put in.
+    pub(crate) fn disk_index(&self, volume: PgId) -> Option<usize> {
+        self.own.iter().position(|spec| spec.id == volume)
+    }
+
     /// The journal of a disk of this node, if it has one.
     pub(crate) fn journal(&self, volume: PgId) -> Option<MutexGuard<'_, Journal>> {
-        if !self.has_disk(volume) {
-            return None;
-        }
-        let journal = self.journals.get(usize::from(volume.disk()))?.as_ref()?;
+        let journal = self.journals[self.disk_index(volume)?].as_ref()?;
         Some(journal.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -276,11 +283,6 @@ impl Node {
     /// that the registry does not have (any more).
     pub(crate) fn primary(&self, volume: PgId) -> Option<NodeId> {
         if volume.is_plain() { Some(volume.disk_node()) } else { self.groups.primary(volume) }
-    }
-
-    /// The volume is a plain disk of this node.
-    pub(crate) fn has_disk(&self, volume: PgId) -> bool {
-        volume.is_plain() && volume.disk_node() == self.me
     }
 
     /// The node that orders a volume's writes, for people.

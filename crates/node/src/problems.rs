@@ -144,8 +144,8 @@ fn copies(node: &Node, known: &Known) -> Option<Problem> {
 
 /// What is wrong with the disks of this node.
 fn own_disks(node: &Node) -> impl Iterator<Item = Problem> {
-    let seen = node.disks_seen.iter().zip(&node.disk_errors);
-    node.disks.iter().zip(&node.own).zip(seen).flat_map(|((disk, spec), (seen, errors))| {
+    let seen = node.disks_seen.iter().zip(&node.disk_errors).zip(&node.damage);
+    node.disks.iter().zip(&node.own).zip(seen).flat_map(|((disk, spec), ((seen, errors), damage))| {
         let name = &spec.name;
         let mut problems = Vec::new();
         if disk.sync_failed() {
@@ -166,6 +166,12 @@ fn own_disks(node: &Node) -> impl Iterator<Item = Problem> {
         };
         let failed = errors.recent(node.now()).map(|failed| format!("disk {name}: {failed}"));
         problems.extend(failed.map(|failed| Problem::failing(Harm::Failing, failed, &look)));
+        let damaged = damage.describe().map(|damaged| format!("volume {name}: {damaged}"));
+        let remedy = format!(
+            "write them anew from a backup, as a whole, and see to the device; `cards volume scrub {name}` lists all that are damaged, and \
+             says so if none are any more"
+        );
+        problems.extend(damaged.map(|damaged| Problem::failing(Harm::Failing, damaged, &remedy)));
         let short = seen.room().filter(|room| room.is_short(disk.size()) && !spec.read_only);
         problems.extend(short.map(|room| Problem::new(Harm::Risk, short_of_room(name, disk.name(), room))));
         problems

@@ -206,8 +206,8 @@ fn gone(node: &Node, spec: &VolumeSpec) -> String {
             "its disk node {disk_node} has left the cluster; run `cards volume detach {volume}`, or have it join again"
         ),
         false => format!(
-            "node {disk_node} has no disk of this name any more; run `cards volume detach {volume}`, or put the disk back \
-             into that node's file and restart it"
+            "node {disk_node} does not have the volume any more that was attached here (taken out, or made anew); put it back \
+             into that node's file and restart it, or run `cards volume detach {volume}` and attach the one that is there now"
         ),
     }
 }
@@ -340,11 +340,16 @@ pub(crate) fn disks(node: &Node) -> Vec<Disk> {
                 origin: disk.name().to_owned(),
                 errors: errors.total(),
                 counters,
+                damaged: 0,
                 room: None,
             }
         };
     let disks = node.disks.iter().zip(&node.own).zip(&node.disk_errors).map(describe);
-    disks.zip(&node.disks_seen).map(|(disk, seen)| Disk { room: seen.room().map(room), ..disk }).collect()
+    let seen = node.disks_seen.iter().zip(&node.damage);
+    disks
+        .zip(seen)
+        .map(|(disk, (seen, damage))| Disk { room: seen.room().map(room), damaged: damage.bytes(), ..disk })
+        .collect()
 }
 
 fn room(room: cards_disk::Room) -> cards_admin::Room {

@@ -1,5 +1,6 @@
 //! Who may attach the disks of this node: `allow` in its configuration.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cards_config::{Allow, Disk};
@@ -11,23 +12,26 @@ use crate::node::members::Members;
 /// What the configuration allows to the members, who have numbers.
 #[derive(Debug)]
 pub(crate) struct Configured {
-    /// For each disk; none if everybody may do everything.
-    allowed: Vec<Option<Allow>>,
+    /// Of the volumes on disks of this node of which not everybody may do everything.
+    allowed: BTreeMap<PgId, Allow>,
     members: watch::Receiver<Arc<Members>>,
 }
 
 impl Configured {
     /// What is allowed of a disk of this node; everything of a volume that is none.
     fn of(&self, volume: PgId) -> Option<&Allow> {
-        self.allowed.get(usize::from(volume.disk())).filter(|_| volume.is_plain())?.as_ref()
+        self.allowed.get(&volume)
     }
 }
 
 impl Configured {
-    /// `own` are the volumes on the disks, in the order of their numbers.
+    /// `own` are the volumes on the disks.
     pub(crate) fn new(own: &[VolumeSpec], disks: &[Disk], members: watch::Receiver<Arc<Members>>) -> Self {
-        let of = |spec: &VolumeSpec| disks.iter().find(|disk| disk.name == spec.name)?.allow.clone();
-        Self { allowed: own.iter().map(of).collect(), members }
+        let of = |spec: &VolumeSpec| {
+            let disk = disks.iter().find(|disk| disk.name == spec.name)?;
+            Some((spec.id, disk.allow.clone()?))
+        };
+        Self { allowed: own.iter().filter_map(of).collect(), members }
     }
 }
 

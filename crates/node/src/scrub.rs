@@ -29,6 +29,11 @@ pub(crate) async fn part(node: &Node, volume: &str, offset: u64, length: u64) ->
     };
     let found = managed.scrub_async(volume, offset, length).await;
     let found = found.map_err(|error| refused(RefusalKind::Failed, format!("volume {volume}: {error}")))?;
+    node.damage[number].was_scrubbed(
+        offset,
+        found.bytes,
+        found.places.iter().map(|place| (place.offset, place.length)),
+    );
     if found.damaged > 0 {
         tracing::error!(
             volume,

@@ -419,6 +419,7 @@ mod tests {
                 name: "disk".into(),
                 origin: "/dev/sdb".into(),
                 errors: 0,
+                damaged: 0,
                 room: None,
                 counters: DiskCounters::default(),
             }],

@@ -381,6 +381,8 @@ fn a_volume_that_takes_the_place_of_another_is_not_read_for_it() {
     assert_eq!(names(&mut cluster), ["data", "log", "a-third"]);
     assert!(cluster.node(1).terminate().success());
     cards(&["volume", "remove", "data", "--disk", text(&path), "--force=data"]).ok();
+    // Without this file, volumes are numbered by their order.
+    fs::remove_file(dir.path().join("n1/state/numbers@n1@lab.json")).unwrap();
     cluster.node(1).spawn();
     eventually("node 1 is refused", SHORT, || {
         let line = headline(&mut cluster, 2);
@@ -394,6 +396,67 @@ fn a_volume_that_takes_the_place_of_another_is_not_read_for_it() {
         cards(&["volume", "attach", "log", "--socket", &socket]).status.success().then_some(())
     });
     assert!(cluster.export(2, "log").read(0, 1 << 20).unwrap().iter().all(|byte| *byte == 0));
+}
+
+#[test]
+fn a_volume_keeps_its_number_whatever_disks_and_volumes_come_and_go() {
+    let dir = scratch();
+    let path = disk(dir.path());
+    let at = text(&path);
+    cards(&["volume", "create", "old", "--size", "2M", "--disk", at]).ok();
+    cards(&["volume", "create", "last", "--size", "2M", "--disk", at]).ok();
+    let mut plan = plan(dir.path(), 2, &path);
+    for volume in ["old", "last"] {
+        plan.nodes[1].attach.push(Attach { volume: volume.into(), mode: "rw", policy: None });
+    }
+    let mut cluster = Cluster::start_connected(plan);
+    let mut client = cluster.export(2, "last").open();
+    client.write(0, &content::bytes(0, 1 << 20, SEED)).unwrap();
+    client.flush().unwrap();
+    assert!(cluster.node(1).terminate().success());
+
+    // A plain disk first, a managed disk before the other, a volume made anew, one more, and one that ends.
+    let (plain, first) = (dir.path().join("plain.img"), dir.path().join("first.img"));
+    for path in [&plain, &first] {
+        File::create(path).unwrap().set_len(64 * MIB).unwrap();
+    }
+    cards(&["disk", "format", text(&first), "--name", "first"]).ok();
+    cards(&["volume", "create", "more", "--size", "2M", "--disk", text(&first)]).ok();
+    cards(&["volume", "remove", "old", "--disk", at, "--force=old"]).ok();
+    cards(&["volume", "create", "old", "--size", "2M", "--disk", at]).ok();
+    let disks = &mut cluster.plan.nodes[0].disks;
+    disks.insert(0, Disk { name: "plain".into(), ..Disk::file(&plain) });
+    disks.insert(1, Disk::managed("first", &first));
+    fs::write(dir.path().join("n1.toml"), cluster.plan.toml(0)).unwrap();
+    cluster.node(1).restart();
+
+    // The client that was there all the time goes on, and so does a new one.
+    content::check(&client.read(0, 1 << 20).unwrap(), 0, SEED);
+    client.write(MIB, &content::bytes(MIB, 1 << 20, SEED)).expect("a write");
+    content::check(&cluster.export(2, "last").read(0, 2 << 20).unwrap(), 0, SEED);
+    eventually("the volume that was made anew is another one", SHORT, || {
+        let status = cluster.node(2).status();
+        let volumes = status["volumes"].as_array().unwrap();
+        let is_told = |volume: &Value| {
+            volume["name"] == "old"
+                && volume["reason"].as_str().is_some_and(|reason| reason.contains("made anew"))
+        };
+        volumes.iter().any(is_told).then_some(())
+    });
+    assert!(Client::open(&cluster.export(2, "old")).and_then(|mut client| client.read(0, 4096)).is_err());
+    let socket = cluster.node(2).admin_socket();
+    cards(&["volume", "detach", "old", "--socket", &socket]).ok();
+    for volume in ["old", "more", "plain"] {
+        cards(&["volume", "attach", volume, "--socket", &socket]).ok();
+        assert!(
+            cluster.export(2, volume).read(0, 1 << 20).unwrap().iter().all(|byte| *byte == 0),
+            "{volume}"
+        );
+    }
+    eventually("the registry has followed", SHORT, || {
+        (cluster.node(1).status()["healthy"] == true && cluster.node(2).status()["healthy"] == true)
+            .then_some(())
+    });
 }
 
 #[test]

@@ -14,6 +14,7 @@ use cards_tls::Service;
 use super::disks::OpenedDisk;
 use crate::arena::Arena;
 use crate::clock::Clock;
+use crate::damage::Damage;
 use crate::devices;
 use crate::error::ServeError;
 use crate::failures::Failures;
@@ -50,6 +51,8 @@ pub(super) struct Parts {
     pub(super) membership: Membership,
     pub(super) life: Life,
     pub(super) disks: Vec<OpenedDisk>,
+    /// Of the disks, in their order.
+    pub(super) numbers: Vec<u16>,
     pub(super) managed: Vec<Arc<Managed>>,
     /// Of the disks, in their order; none of one that is not written.
     pub(super) journals: Vec<Option<Mutex<Journal>>>,
@@ -60,7 +63,7 @@ pub(super) struct Parts {
 /// # Errors
 /// The memory of the cache cannot be had.
 pub(super) fn build(parts: Parts) -> Result<Node, ServeError> {
-    let Parts { config, identity, clients, me, membership, life, disks, managed, journals } = parts;
+    let Parts { config, identity, clients, me, membership, life, disks, numbers, managed, journals } = parts;
     let clock = Clock::start();
     let process = membership.membership.load(Ordering::Relaxed);
     let (block, incarnation) = (config.block as u32, life.incarnation);
@@ -68,7 +71,7 @@ pub(super) fn build(parts: Parts) -> Result<Node, ServeError> {
         true => NodeId::MAX_NODES as u16,
         false => 1,
     };
-    let (disks, own) = announced(disks, me, incarnation);
+    let (disks, own) = announced(disks, &numbers, me, incarnation);
     let members = Arc::clone(&membership.members.borrow());
     let rights = Configured::new(&own, &config.disks, membership.members.subscribe());
     let cache = Shards { me, nodes, incarnation, config: &config, members: &members };
@@ -104,6 +107,7 @@ pub(super) fn build(parts: Parts) -> Result<Node, ServeError> {
         links: (0..nodes).map(|_| Link::new(&shelf, block as usize)).collect(),
         threads: (0..threads).map(|_| Inbox::default()).collect(),
         disk_errors: disks.iter().map(|_| Failures::default()).collect(),
+        damage: disks.iter().map(|_| Damage::default()).collect(),
         disks_seen: disks.iter().map(|_| Seen::default()).collect(),
         state_seen: StateSeen::default(),
         disks,
@@ -137,8 +141,13 @@ pub(super) fn build(parts: Parts) -> Result<Node, ServeError> {
 }
 
 /// The disks, and what is announced of them now that the node has its number.
-fn announced(opened: Vec<OpenedDisk>, me: NodeId, incarnation: u64) -> (Vec<Arc<Disk>>, Vec<VolumeSpec>) {
-    let numbered = (0..).zip(opened).map(|(number, OpenedDisk { disk, spec })| {
+fn announced(
+    opened: Vec<OpenedDisk>,
+    numbers: &[u16],
+    me: NodeId,
+    incarnation: u64,
+) -> (Vec<Arc<Disk>>, Vec<VolumeSpec>) {
+    let numbered = numbers.iter().zip(opened).map(|(&number, OpenedDisk { disk, spec })| {
         let content =
             if spec.read_only { marks::content(disk.name(), disk.version(), incarnation) } else { 0 };
         let id = PgId::plain(me, number);

@@ -13,15 +13,27 @@ use crate::error::ServeError;
 use crate::journal::{self, Journal, OpenError};
 use crate::starting::Starting;
 
+use super::numbers::Identity;
+
 /// How long until a server that is away is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 /// That a start waits for it is said again so often.
 const SAY_EVERY: Duration = Duration::from_secs(60);
 
-/// A disk of this node, and what is announced of it; its number is given to it when the node has one.
+/// A disk of this node, and what is announced of it; it is numbered when the node has its own number.
 pub(super) struct OpenedDisk {
     pub(super) disk: Arc<Disk>,
     pub(super) spec: VolumeSpec,
+}
+
+impl OpenedDisk {
+    /// What the volume is known by over restarts.
+    pub(super) fn identity(&self) -> Identity {
+        let Self { disk, spec } = self;
+        let volumes = disk.managed().map(|managed| managed.volumes()).unwrap_or_default();
+        let on_disk = volumes.iter().find(|volume| volume.name.as_str() == spec.name);
+        Identity { name: spec.name.clone(), uuid: on_disk.map(|volume| volume.uuid.to_string()) }
+    }
 }
 
 /// Waits while another server that has the disk is away: a machine that starts before it is to come up by itself.
@@ -59,8 +71,7 @@ pub(super) struct Opened {
 /// The managed disks, and for each disk of the configuration the managed one that its volume is on.
 type OpenedManaged = (Vec<Arc<Managed>>, Vec<Option<Arc<Managed>>>);
 
-/// Opens the managed disks, and puts their volumes behind the other disks in the configuration, each with the keys of its disk: so that a
-/// volume that is made does not change the numbers of others.
+/// Opens the managed disks, and puts their volumes behind the other disks in the configuration, each with the keys of its disk.
 fn open_managed(config: &mut Config) -> Result<OpenedManaged, ServeError> {
     let (managed, plain): (Vec<_>, Vec<_>) =
         std::mem::take(&mut config.disks).into_iter().partition(is_managed);
@@ -69,10 +80,11 @@ fn open_managed(config: &mut Config) -> Result<OpenedManaged, ServeError> {
     for disk in managed {
         let managed = Managed::open(&managed_options(&disk, config))
             .map_err(|source| ServeError::Disk { name: disk.name.clone(), source })?;
-        if managed.volumes().is_empty() {
-            tracing::warn!(
+        if managed.volumes().is_empty() && managed.columns().is_empty() {
+            tracing::info!(
                 disk = disk.name,
-                "a managed disk without volumes: make one with `cards volume create` while this daemon is stopped"
+                "a managed disk without volumes: `cards volume create --layout raid1` makes some with copies at several nodes; for one on this \
+                 disk only, stop this daemon and run it with --disk"
             );
         }
         for volume in managed.volumes() {

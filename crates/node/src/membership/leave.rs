@@ -40,8 +40,8 @@ pub(super) async fn leave(session: &Rc<Session>, force: bool) -> Result<(), Stri
     for attachment in view.attachments.iter().filter(|attachment| attachment.node == seat.name) {
         registry.detach(&seat, &attachment.volume).await.map_err(failed)?;
     }
-    for number in 0..node.own.len() {
-        let disk = disk_id(&seat.name, number);
+    for spec in &node.own {
+        let disk = disk_id(&seat.name, spec.id);
         registry.remove_disk_with_volumes(&disk).await.map_err(failed)?;
     }
     for disk in view.managed.iter().filter(|disk| disk.node == seat.name) {

@@ -8,7 +8,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use cards_config::Mode;
-use cards_coordinator::{AttachMode, Change, Coordinator, Error, Member, Refusal, Seat, View, Volume};
+use cards_coordinator::{
+    AttachMode, Change, Coordinator, Error, GroupState, GroupVolume, Member, Refusal, Seat, View, Volume,
+};
+use cards_core::PgId;
 
 use super::session::Session;
 use crate::node::Node;
@@ -57,8 +60,8 @@ async fn register(session: &Session, node: &Node, view: &View, seat: &Seat) -> V
         let put = Change::PutStore { seat: seat.clone(), store };
         note("this node's part of it", registry.submit(put).await.map(drop));
     }
-    for (number, (spec, disk)) in node.own.iter().zip(&node.disks).enumerate() {
-        let id = disk_id(&seat.name, number);
+    for (spec, disk) in node.own.iter().zip(&node.disks) {
+        let id = disk_id(&seat.name, spec.id);
         let bytes = disk.size();
         let known = view.disks.get(&id).is_some_and(|known| known.node == seat.name && known.bytes == bytes);
         if !known {
@@ -73,7 +76,10 @@ async fn register(session: &Session, node: &Node, view: &View, seat: &Seat) -> V
         };
         let result = match view.volumes.get(&volume.name) {
             Some(known) if *known == volume => Ok(()),
-            Some(known) if known.disk != id && live_node_of(view, known).is_some() => {
+            Some(known)
+                if known.disk != id
+                    && live_node_of(view, known).is_some_and(|other| other.name != seat.name) =>
+            {
                 // The status names both disks of that name.
                 Ok(())
             }
@@ -99,8 +105,10 @@ async fn register(session: &Session, node: &Node, view: &View, seat: &Seat) -> V
     }
     for Wanted { volume, mode, is_valid } in wanted {
         let known = here().any(|attachment| attachment.volume == volume && attachment.mode == mode);
-        // A volume that the registry does not have, because its node was forgotten, has no attachments there.
-        if known || !view.volumes.contains_key(volume) {
+        // A volume that the registry does not have, because its node was forgotten, has no attachments there; one that is being removed
+        // gets none.
+        let is_ready = |group: &GroupVolume| group.state == GroupState::Ready;
+        if known || !view.volumes.contains_key(volume) && !view.groups.get(volume).is_some_and(is_ready) {
             continue;
         }
         let result = match mode {
@@ -111,7 +119,9 @@ async fn register(session: &Session, node: &Node, view: &View, seat: &Seat) -> V
         };
         match result {
             // The registry, or this card, has not heard yet that the volume was taken over or given back.
-            Err(Error::Refused(Refusal::AttachConflict { .. } | Refusal::UnknownVolume { .. })) => {}
+            Err(Error::Refused(
+                Refusal::AttachConflict { .. } | Refusal::UnknownVolume { .. } | Refusal::NotReady { .. },
+            )) => {}
             result => note(&format!("the attachment of {volume:?}"), result),
         }
     }
@@ -144,8 +154,8 @@ fn wanted<'a>(node: &Node, card: &'a Card) -> Option<Wanted<'a>> {
 }
 
 /// What the registry calls a disk: its node and its number there.
-pub(super) fn disk_id(node: &str, number: usize) -> String {
-    format!("{node}:{number}")
+pub(super) fn disk_id(node: &str, volume: PgId) -> String {
+    format!("{node}:{}", volume.disk())
 }
 
 /// Volumes of this node's disks in the registry that are not in its configuration any more, and whose place another disk has.
@@ -156,7 +166,7 @@ fn gone<'a>(view: &'a View, seat: &Seat, node: &Node) -> impl Iterator<Item = &'
 
 /// The registry's name of a disk is that of one of this node's.
 fn is_own(node: &Node, seat: &Seat, id: &str) -> bool {
-    (0..node.own.len()).any(|number| disk_id(&seat.name, number) == id)
+    node.own.iter().any(|spec| disk_id(&seat.name, spec.id) == id)
 }
 
 /// The live member on whose disk a volume is.

@@ -263,10 +263,10 @@ fn disk_errors(text: &mut Exposition, node: &Node) {
     for (spec, errors) in node.own.iter().zip(&node.disk_errors) {
         family.sample(&[("disk", &spec.name)], errors.total());
     }
-    let help = "Reads of a volume on a managed disk whose data did not fit their checksums.";
+    let help = "Reads of a volume on a managed disk whose data did not fit their checksums, and 4 KiB of it that scrubs found so.";
     let mut family = text.counter("cards_disk_checksum_errors", help);
-    for (spec, disk) in node.own.iter().zip(&node.disks) {
-        family.sample(&[("disk", &spec.name)], disk.stats().snapshot().damaged);
+    for ((spec, disk), damage) in node.own.iter().zip(&node.disks).zip(&node.damage) {
+        family.sample(&[("disk", &spec.name)], disk.stats().snapshot().damaged + damage.scrubbed());
     }
 }
 

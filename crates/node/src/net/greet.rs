@@ -48,7 +48,7 @@ pub(super) enum GreetError {
     NoLane { node: String, lane: u16, lanes: u16 },
     #[error(
         "node {node} has another volume, {now}, where it had {was}, which is attached here: run `cards volume detach {was}` on this node, \
-         or have {node} offer {was} in its old place among its disks"
+         or restore the file numbers@{node}@*.json in its state_dir, where {node} keeps the numbers of its volumes"
     )]
     Moved { node: String, was: String, now: String },
     #[error("it asks the registry, which has ended, or has as many connections as it takes")]

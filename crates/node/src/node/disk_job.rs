@@ -1,6 +1,6 @@
 //! A job of an engine, until it is done.
 
-use cards_core::{OpId, PgId};
+use cards_core::OpId;
 
 use super::buffers::Bytes;
 
@@ -12,10 +12,11 @@ pub(crate) enum DiskJob {
         op: OpId,
         /// Keeps the bytes of a write where they are until the engine is done with them.
         bytes: Option<Bytes>,
-        /// What is done must be made durable before it is reported: the volume to flush.
-        flush: Option<PgId>,
-        /// It makes something durable: the volume it is of.
-        syncs: Option<PgId>,
+        /// What is done must be made durable before it is reported: the disk to flush, by its place in
+        /// [`Node::disks`](crate::node::Node::disks).
+        flush: Option<usize>,
+        /// It makes something of this disk durable.
+        syncs: Option<usize>,
     },
     /// Of the control.
     Extents { op: OpId },

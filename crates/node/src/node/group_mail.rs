@@ -18,7 +18,7 @@ use super::link::outgoing::Frame;
 /// Bytes of payloads of all peers that this node holds at most.
 const BYTES_MAX: usize = 256 << 20;
 /// Of these, those of one peer.
-const OF_PEER_MAX: usize = 64 << 20;
+const OF_PEER_MAX: usize = 128 << 20;
 
 /// What is called with a message that has arrived, in the thread of its link: it must not block. False: this node does not host
 /// the group.
@@ -82,8 +82,7 @@ impl GroupMail {
 
     /// Messages that were dropped, by reason.
     pub(crate) fn dropped(&self) -> [(&'static str, u64); 3] {
-        let counts =
-            [("unknown", &self.unknown), ("damaged", &self.damaged), ("memory", &self.without_room)];
+        let counts = [("unknown", &self.unknown), ("damaged", &self.damaged), ("memory", &self.without_room)];
         counts.map(|(reason, count)| (reason, count.load(Relaxed)))
     }
 

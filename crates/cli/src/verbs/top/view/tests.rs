@@ -52,6 +52,7 @@ fn status(number: u64, second: u64) -> Status {
         name: name.into(),
         origin: String::new(),
         errors: 0,
+        damaged: 0,
         room: None,
         counters: DiskCounters {
             reads: 300 * second,
