@@ -1,6 +1,7 @@
 //! A small blocking client of the admin socket.
 
 use std::io::{BufRead, BufReader, Read as _, Write as _};
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -77,6 +78,18 @@ fn remedy(error: &std::io::Error) -> &'static str {
     }
 }
 
+/// The other end of a [`Client`]'s requests, see [`Client::hang_up`].
+#[derive(Debug)]
+pub struct HangUp(UnixStream);
+
+impl HangUp {
+    /// Ends the connection.
+    pub fn now(&self) {
+        // It fails if the daemon has hung up before.
+        let _ = self.0.shutdown(Shutdown::Both);
+    }
+}
+
 impl Client {
     /// Connects to the socket at `path`. Requests may take 10 s.
     ///
@@ -96,6 +109,15 @@ impl Client {
         stream.set_read_timeout(Some(timeout)).map_err(connect)?;
         stream.set_write_timeout(Some(timeout)).map_err(connect)?;
         Ok(Self { path: path.into(), stream: BufReader::new(stream) })
+    }
+
+    /// What ends a request of this client from another thread: it fails then.
+    ///
+    /// # Errors
+    /// There is no descriptor for it.
+    pub fn hang_up(&self) -> Result<HangUp, ClientError> {
+        let stream = self.stream.get_ref().try_clone();
+        stream.map(HangUp).map_err(|source| ClientError::Io { path: self.path.clone(), source })
     }
 
     /// Everything about the node.

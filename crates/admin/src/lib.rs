@@ -36,7 +36,7 @@ use serde::{Deserialize, Serialize};
 use cards_config::{Attach, Limit, Mode, PolicySpec, ReadAhead};
 
 pub use activity::Activity;
-pub use client::{Client, ClientError};
+pub use client::{Client, ClientError, HangUp};
 pub use cluster::{Cluster, NodeStatus};
 pub use counters::{Counters, DiskCounters};
 pub use forgotten::{Forgotten, ForgottenDisk};

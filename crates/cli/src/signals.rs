@@ -6,6 +6,9 @@ use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::time::Duration;
 
+/// How often it is looked whether what is waited for is done.
+const LOOK: Duration = Duration::from_millis(10);
+
 /// The signals that end or wake this program, blocked and waited for instead of handled.
 ///
 /// Threads that are started afterwards inherit the block; processes must be started through
@@ -60,6 +63,24 @@ impl Signals {
         // SAFETY: all bits zero is a valid siginfo_t, and the kernel writes valid ones.
         let info = unsafe { info.assume_init() };
         (number > 0).then_some(Arrived { number, from_process: info.si_code == libc::SI_USER })
+    }
+
+    /// Does `call`, which another process may hold up, and has `end` cut it short as soon as a signal asks this program to end; None
+    /// then.
+    pub(crate) fn during<T: Send>(&self, end: impl FnOnce(), call: impl FnOnce() -> T + Send) -> Option<T> {
+        std::thread::scope(|scope| {
+            let call = scope.spawn(call);
+            let mut end = Some(end);
+            while !call.is_finished() {
+                if self.wait(LOOK).is_some_and(Arrived::ends)
+                    && let Some(end) = end.take()
+                {
+                    end();
+                }
+            }
+            let done = call.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            end.is_some().then_some(done)
+        })
     }
 
     /// Waits for `duration`; whether a signal asked this program to end meanwhile.
@@ -123,6 +144,18 @@ mod tests {
         unsafe { libc::raise(libc::SIGTERM) };
         assert!(signals.end_within(Duration::from_secs(5)));
         assert!(!signals.end_within(Duration::ZERO));
+    }
+
+    #[test]
+    fn a_call_that_is_held_up_ends_with_a_signal() {
+        let signals = Signals::block();
+        assert_eq!(signals.during(|| (), || 7), Some(7));
+        let (mut here, _there) = std::os::unix::net::UnixStream::pair().unwrap();
+        let line = here.try_clone().unwrap();
+        // SAFETY: no memory is involved; the signal is blocked and stays pending for this thread.
+        unsafe { libc::raise(libc::SIGTERM) };
+        let end = || line.shutdown(std::net::Shutdown::Both).unwrap();
+        assert!(signals.during(end, || io::Read::read(&mut here, &mut [0])).is_none());
     }
 
     #[test]

@@ -168,7 +168,6 @@ impl Play {
 impl Warm {
     pub(crate) fn run(self, _: &Context) -> Result<ExitCode, Error> {
         let profile = self.from.as_deref().map(File::open).transpose()?;
-        let signals = Signals::block();
         let mut client = self.how.daemon.connect_within(ANSWER_WITHIN)?;
         let volume = client.volume(&self.volume)?;
         let Choice { targets, left_out, missing } = match &self.how.nodes {
@@ -189,6 +188,8 @@ impl Warm {
             rate: self.how.rate,
         };
         let socket = self.how.daemon.socket().to_path_buf();
+        // Until here nothing is fetched, and a signal ends this program as any other.
+        let signals = Signals::block();
         let fetched = fetch.run(&signals, move || Client::connect_within(&socket, ANSWER_WITHIN));
         let Fetched { mut nodes, errors, signal, seconds } = fetched;
         for (node, error) in errors {
@@ -197,6 +198,12 @@ impl Warm {
                 return Err(error.into());
             }
             nodes[node].error = Some(error.to_string());
+        }
+        for node in &mut nodes {
+            let failed = node.blocks.failed;
+            if failed > 0 && node.error.is_none() {
+                node.error = Some(format!("{failed} blocks could not be read; see `cards status`"));
+            }
         }
         let silent = missing.into_iter().map(|LeftOut { node, reason }| outcome::NodeOutcome {
             node,
@@ -222,6 +229,9 @@ impl Warm {
         let missing = outcome.missing();
         match (signal, outcome.blocks.failed) {
             (Some(signal), _) => Ok(ExitCode::from(128 + signal)),
+            (None, failed) if failed > 0 && self.how.nodes.is_none() => {
+                Err(WarmError::Failed { volume: self.volume, failed }.into())
+            }
             _ if !missing.is_empty() => {
                 let done = wanted - missing.len();
                 Err(WarmError::Nodes { volume: self.volume, done, wanted, missing }.into())

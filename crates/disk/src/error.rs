@@ -131,8 +131,8 @@ pub enum JobError {
     Object(ObjectError),
     /// What was read of a managed disk is not what was written there. Nothing of it was delivered.
     #[error(
-        "checksum: the 4 KiB at byte {offset} of the volume are not what was written there; write them anew from a backup \
-         (`cards disk scrub` lists all that are damaged), and see to the device"
+        "checksum: the 4 KiB at byte {offset} of the volume are not what was written there; write them anew from a backup, and see to the \
+         device"
     )]
     Damaged { offset: u64 },
     /// A managed disk could not keep its tables, or make durable what it had taken.

@@ -91,6 +91,7 @@ pub struct ManagedVolume {
 pub struct Managed {
     inner: Arc<Disk>,
     superblock: Superblock,
+    damaged_superblock: Option<(Slot, SuperblockError)>,
     kind: EngineKind,
     commands: UnboundedSender<Command>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -200,6 +201,7 @@ impl Managed {
         };
         Ok(Arc::new(Self {
             superblock: found.superblock,
+            damaged_superblock: found.damaged,
             kind: found.kind,
             inner,
             commands,
@@ -216,6 +218,11 @@ impl Managed {
     /// What its superblock said when it was opened.
     pub fn superblock(&self) -> &Superblock {
         &self.superblock
+    }
+
+    /// The superblock that was damaged when it was opened, and how: the other one served, and this one is written anew.
+    pub fn damaged_superblock(&self) -> Option<&(Slot, SuperblockError)> {
+        self.damaged_superblock.as_ref()
     }
 
     /// How the file or device is reached.

@@ -49,7 +49,7 @@ impl Card {
     /// A client's request is about to fail.
     pub(crate) fn failed(&self, node: &Node, asked: Asked, error: IoError) {
         let (error, remembered) = match error {
-            IoError::Io => ("the disk has failed", ERRORS_REMEMBERED),
+            IoError::Io => ("an error of the disk", ERRORS_REMEMBERED),
             IoError::NoSpace => ("the disk is full", ERRORS_REMEMBERED),
             IoError::SyncFailed => ("a sync failed", ERRORS_REMEMBERED),
             IoError::NoAnswer => ("no answer in time", remembered(node)),
@@ -261,7 +261,9 @@ pub(crate) fn explain(node: &Node, card: &Card, refusal: &Refusal) -> String {
             (node.config.lease * 3 / 2).as_secs_f64()
         ),
         Refusal::Exclusive(holder) => format!(
-            "node {} has volume {volume:?} for itself; run `cards volume detach {volume}` there, or take it over with `cards volume attach {volume} --mode exclusive --takeover`",
+            "node {} has volume {volume:?} for itself; if this node need not have it, run `cards volume detach {volume}` here, and take its \
+             [[attach]] out of node.toml if it has one; else end its use there (`cards umount`, or `cards detach {volume}`, or `cards volume \
+             detach {volume}`). `cards volume attach {volume} --mode exclusive --takeover` takes it: what is mounted there of it fails then",
             node.name(*holder)
         ),
         Refusal::Attached(access) => format!(
@@ -297,7 +299,7 @@ pub(crate) fn explain(node: &Node, card: &Card, refusal: &Refusal) -> String {
 pub(crate) fn in_use(volume: &str, holders: &[String], more: &str) -> String {
     let (who, has) = if holders.len() == 1 { ("node", "has") } else { ("nodes", "have") };
     format!(
-        "{who} {} {has} a card of volume {volume:?}{more}, so nobody can have it for itself; run `cards volume detach {volume}` there, or take it over with `cards volume attach {volume} --mode exclusive --takeover`",
+        "{who} {} {has} a card of volume {volume:?}{more}, so nobody can have it for itself; end its use there (`cards umount`, or `cards detach {volume}`, or `cards volume detach {volume}`). `cards volume attach {volume} --mode exclusive --takeover` takes it: what is mounted there of it fails then",
         holders.join(", ")
     )
 }

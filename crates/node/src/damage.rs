@@ -75,8 +75,10 @@ impl Damage {
 
     /// What to say of it.
     pub(crate) fn describe(&self) -> Option<String> {
-        let (first, bytes) = (*self.units().first()?, self.bytes());
-        let first = first * UNIT;
+        let (first, bytes) = {
+            let units = self.units();
+            (*units.first()? * UNIT, units.len() as u64 * UNIT)
+        };
         Some(match bytes {
             UNIT => format!("the 4 KiB at byte {first} are not what was written there (checksum)"),
             _ => format!(

@@ -23,6 +23,11 @@ pub(crate) async fn carry_out(node: &Arc<Node>, order: PinOrder) -> Result<admin
             (volume, ranges, true)
         }
         PinOrder::Unpin { volume, ranges } => {
+            // A name that means nothing here was not what was meant.
+            let is_known = || node.cards.find(&volume).is_some() || node.volume(&volume).is_some();
+            if node.pins.of(&volume).is_empty() && !is_known() {
+                return Err(not_attached(node, &volume));
+            }
             let ranges = if ranges.is_empty() { vec![(0, u64::MAX)] } else { bounded(ranges)? };
             (volume, ranges, false)
         }

@@ -156,9 +156,13 @@ fn own_disks(node: &Node) -> impl Iterator<Item = Problem> {
             problems.push(Problem::failing(Harm::Lost, failed, remedy));
         }
         problems.extend(seen.altered(name).map(|text| Problem::new(Harm::Lost, text)));
-        let look = match disk.is_remote() {
-            true => format!("see the server of {disk} and the network to it"),
-            false => "see the kernel's log (dmesg) and the disk; make room if what backs it is full".into(),
+        let is_damaged = disk.managed().is_some_and(|managed| managed.damaged() > 0);
+        let look = match (disk.is_remote(), is_damaged) {
+            (true, _) => format!("see the server of {disk} and the network to it"),
+            (_, true) => format!(
+                "see the kernel's log (dmesg); `cards volume scrub {name}` lists all of it that is damaged"
+            ),
+            _ => "see the kernel's log (dmesg) and the disk; make room if what backs it is full".into(),
         };
         let failed = errors.recent(node.now()).map(|failed| format!("disk {name}: {failed}"));
         problems.extend(failed.map(|failed| Problem::failing(Harm::Failing, failed, &look)));

@@ -153,6 +153,11 @@ impl From<RecordError> for HandshakeError {
 /// What an operator can do about what the library says.
 fn explain(error: &rustls::Error) -> String {
     use rustls::{AlertDescription as Alert, CertificateError as Certificate, Error};
+    if let Error::InvalidCertificate(Certificate::NotValidForNameContext { expected, presented }) = error
+        && let Some(told) = other_cluster(&expected.to_str(), presented)
+    {
+        return told;
+    }
     let remedy = match error {
         Error::InvalidCertificate(Certificate::Expired | Certificate::ExpiredContext { .. }) => {
             "its certificate has expired, or the clock of this machine is ahead: set the clocks of both by NTP, and have the \
@@ -190,19 +195,31 @@ fn explain(error: &rustls::Error) -> String {
 
 /// That a certificate does not have the host by which a program has called, and what it has.
 fn not_named(host: &str, presented: &[String]) -> String {
-    // As the library writes them: `DnsName("n1")`, `IpAddress(10.0.0.1)`.
-    let bare = |name: &String| {
-        let inner = name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')')).unwrap_or(name);
-        let inner = inner.trim_matches('"');
-        // Not all addresses are in their usual form there.
-        inner.parse::<IpAddr>().map_or_else(|_| inner.to_owned(), |address| address.to_string())
-    };
-    let names: Vec<String> = presented.iter().map(bare).collect();
+    let names: Vec<String> = presented.iter().map(|name| bare(name)).collect();
     format!(
         "its certificate does not name {host}, only {}: call it by one of these; a node's certificate gets the host of its \
          `address` when the daemon starts",
         names.join(", ")
     )
+}
+
+/// A name of a certificate, which the library writes as `DnsName("n1")` or `IpAddress(10.0.0.1)`.
+fn bare(name: &str) -> String {
+    let inner = name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')')).unwrap_or(name);
+    let inner = inner.trim_matches('"');
+    // Not all addresses are in their usual form there.
+    inner.parse::<IpAddr>().map_or_else(|_| inner.to_owned(), |address| address.to_string())
+}
+
+/// What to say of a node of another cluster; none if it is of the one that was expected.
+fn other_cluster(expected: &str, presented: &[String]) -> Option<String> {
+    let expected = Name::of(expected)?;
+    let found = presented.iter().find_map(|name| Name::of(&bare(name)))?;
+    (found.cluster != expected.cluster).then(|| {
+        format!(
+            "it is {found}, and {expected} was expected: correct the address, or the name of the cluster (`cluster` in node.toml)"
+        )
+    })
 }
 
 /// Calls a node.

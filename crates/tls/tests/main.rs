@@ -68,6 +68,9 @@ fn a_certificate_of_another_node_is_refused() {
     let (caller, answerer) = meet(&a, &Name::new("lab", "c"), &b);
     assert!(caller.unwrap_err().to_string().contains("another node's"));
     answerer.err().unwrap();
+    // It is the right one, of a cluster whose name was mistyped.
+    let told = meet(&a, &Name::new("lba", "b"), &b).0.unwrap_err().to_string();
+    assert!(told.contains("it is node b of cluster lab, and node b of cluster lba was expected"), "{told}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use cards_admin::{Client, ClientError, RefusalKind, VolumeState};
 use cards_config::{Attach, Mode};
 
 use super::LocalError;
+use crate::signals::Signals;
 
 /// How long the daemon may take to notice that a client has gone.
 const GONE: Duration = Duration::from_secs(2);
@@ -26,14 +27,30 @@ impl Card {
     /// The card that is there, whatever its mode, or else a new one.
     ///
     /// # Errors
-    /// There is none, and none can be made.
-    pub(crate) fn find_or_make(client: &mut Client, attach: &Attach) -> Result<Self, LocalError> {
-        let made = match client.attach(attach.clone()) {
-            Ok(()) => true,
-            Err(ClientError::Refused(refusal)) if refusal.kind == RefusalKind::AlreadyAttached => false,
-            Err(error) => return Err(error.into()),
+    /// There is none, and none can be made; or a signal asked this program to end before the daemon has answered.
+    pub(crate) fn find_or_make(
+        client: &mut Client,
+        attach: &Attach,
+        signals: &Signals,
+    ) -> Result<Self, LocalError> {
+        let line = client.hang_up()?;
+        let asked = signals.during(
+            || line.now(),
+            || -> Result<_, ClientError> {
+                let made = match client.attach(attach.clone()) {
+                    Ok(()) => true,
+                    Err(ClientError::Refused(refusal)) if refusal.kind == RefusalKind::AlreadyAttached => {
+                        false
+                    }
+                    Err(error) => return Err(error),
+                };
+                Ok((made, client.volume(&attach.volume)?))
+            },
+        );
+        let Some(answer) = asked else {
+            return Err(LocalError::Unanswered { volume: attach.volume.clone() });
         };
-        let volume = client.volume(&attach.volume)?;
+        let (made, volume) = answer?;
         let Some(card) = &volume.attached else {
             let reason = "somebody detaches it just now; try again".into();
             return Err(LocalError::CardRefused { volume: volume.name, reason });

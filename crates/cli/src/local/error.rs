@@ -34,6 +34,12 @@ pub(crate) enum LocalError {
     /// A signal asked this program to end.
     #[error("interrupted; everything is as it was before")]
     Interrupted,
+    /// The same, while the daemon had not answered.
+    #[error(
+        "interrupted before the daemon has answered: it may make the card of volume {volume:?} yet; `cards volume detach {volume}` \
+         gives that up when it does"
+    )]
+    Unanswered { volume: String },
     /// The server has its lock and says nothing yet.
     #[error("volume {volume:?}: a process is starting or ending that serves it here; try again, or see {}", log.display())]
     Starting { volume: String, log: PathBuf },

@@ -155,8 +155,9 @@ impl Attach {
         let signals = Signals::block();
         let attached = local::patient(self.daemon.socket(), self.wait, &signals, |client| {
             let (_turn, server) = local::prepare(&place, &signals)?;
-            let card = Card::find_or_make(client, &attach)?;
-            if let Some(mode) = self.mode.filter(|mode| *mode != card.mode) {
+            let card = Card::find_or_make(client, &attach, &signals)?;
+            let has = |mode: Mode| mode == card.mode || (mode == Mode::Ro && card.read_only);
+            if let Some(mode) = self.mode.filter(|mode| !has(*mode)) {
                 return Err(other_mode(&place, card.mode, mode));
             }
             if kind == Kind::Nbd {

@@ -1,5 +1,6 @@
 //! `cards doctor`: is this machine fit for a daemon, and if not, what to do?
 
+mod daemon;
 mod devices;
 mod disks;
 mod finding;
@@ -7,6 +8,7 @@ mod identity;
 mod limits;
 mod machine;
 mod network;
+mod register;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,14 +17,14 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cards_admin::{Client, ClientError, Starting};
-use cards_config::Config;
+use cards_config::{Config, Origin};
 use clap::Args;
 use serde::Serialize;
 
 use crate::context::Context;
 use crate::error::Error;
 use crate::output;
+use daemon::Daemon;
 use finding::{Finding, Level};
 
 /// How long all checks together may take: a name server or a disk may hang.
@@ -105,9 +107,10 @@ fn checks(config: Option<Arc<Config>>) -> Vec<Check> {
         ("devices", Box::new(|| vec![devices::fuse(), devices::nbd(), devices::loop_devices()])),
     ];
     let Some(config) = config else { return checks };
-    let daemon = Daemon::of(&config);
-    let running = daemon != Daemon::Away;
-    checks.push(("daemon", Box::new(move || daemon.findings())));
+    let daemon = Arc::new(Daemon::of(&config));
+    let running = daemon.is_there();
+    let of_daemon = (Arc::clone(&daemon), Arc::clone(&config));
+    checks.push(("daemon", Box::new(move || of_daemon.0.findings(&of_daemon.1))));
     let mut with = |name, check: fn(&Config, bool) -> Vec<Finding>| {
         let config = Arc::clone(&config);
         checks.push((name, Box::new(move || check(&config, running))));
@@ -123,56 +126,16 @@ fn checks(config: Option<Arc<Config>>) -> Vec<Check> {
     });
     with("directories", |config, _| disks::directories(config));
     with("identity", |config, _| identity::identity(config));
+    with("register", |config, _| register::register(config));
     with("ports", network::ports);
     with("coordinator", |config, _| network::coordinator(config));
-    for index in 0..config.disks.len() {
-        let config = Arc::clone(&config);
-        checks.push(("disk", Box::new(move || vec![disks::disk(&config.disks[index], running)])));
+    let plain = |index: &usize| !matches!(config.disks[*index].origin, Origin::Managed(_));
+    for index in (0..config.disks.len()).filter(plain) {
+        let (config, daemon) = (Arc::clone(&config), Arc::clone(&daemon));
+        checks.push(("disk", Box::new(move || vec![disks::disk(&config, &config.disks[index], &daemon)])));
     }
+    checks.push(("managed disks", Box::new(move || disks::managed(&config, &daemon))));
     checks
-}
-
-/// The daemon of this node: what it has is not taken by another program.
-#[derive(Debug, PartialEq, Eq)]
-enum Daemon {
-    Away,
-    Starting(Starting),
-    /// With what it says is wrong in the cluster.
-    Runs(Vec<String>),
-    /// It has its socket, and does not answer.
-    Silent(String),
-}
-
-impl Daemon {
-    fn of(config: &Config) -> Self {
-        let status = Client::connect_within(&config.admin_socket(), Duration::from_millis(300))
-            .and_then(|mut client| client.status_of_start());
-        match status {
-            Ok(status) if status.node != config.node || status.cluster != config.cluster => Self::Away,
-            Ok(status) => status.starting.map_or(Self::Runs(status.problems), Self::Starting),
-            Err(error @ ClientError::Io { .. }) => Self::Silent(error.to_string()),
-            Err(_) => Self::Away,
-        }
-    }
-
-    fn findings(&self) -> Vec<Finding> {
-        match self {
-            Self::Away => vec![Finding::ok("daemon", "does not run")],
-            Self::Runs(problems) if problems.is_empty() => {
-                vec![Finding::ok("daemon", "runs with this configuration")]
-            }
-            Self::Runs(problems) => {
-                let remedy = "`cards status` says when it is over";
-                problems.iter().map(|problem| Finding::warning("daemon", problem.as_str(), remedy)).collect()
-            }
-            Self::Silent(said) => {
-                vec![Finding::warning("daemon", said.as_str(), "leave it running until that is known")]
-            }
-            Self::Starting(starting) => {
-                vec![Finding::warning("daemon", starting.to_string(), "it goes on when that is there")]
-            }
-        }
-    }
 }
 
 /// Makes all checks at once; one that is not done `within` this time is a problem itself.

@@ -9,7 +9,7 @@ mod remove;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use cards_admin::PinOrder;
+use cards_admin::{ClientError, PinOrder, RefusalKind};
 use cards_config::{Attach, Coherence, Limit, Mode, PolicySpec, duration, size};
 use clap::{Args, Subcommand};
 use serde::Serialize;
@@ -274,7 +274,11 @@ impl Volume {
                 let mut client = daemon.connect()?;
                 client.detach(&volume)?;
                 // Nothing else would give its share of `pin_max` back. The end of a device, as at a reboot, does not come here.
-                client.pins(None, PinOrder::Unpin { volume: volume.clone(), ranges: Vec::new() })?;
+                match client.pins(None, PinOrder::Unpin { volume: volume.clone(), ranges: Vec::new() }) {
+                    // The card waited for a volume that nobody has.
+                    Err(ClientError::Refused(refusal)) if refusal.kind == RefusalKind::NotAttached => {}
+                    done => drop(done?),
+                }
                 changed(&volume, false, json)
             }
         };
@@ -326,7 +330,9 @@ fn show(volume: &cards_admin::Volume) -> String {
         match &volume.attached {
             None => "no".into(),
             Some(card) => {
-                format!("{}, read-ahead {}, clients {}", card.mode.name(), card.read_ahead, card.clients)
+                // Whatever was asked for, nobody writes it.
+                let mode = if volume.read_only == Some(true) { Mode::Ro } else { card.mode };
+                format!("{}, read-ahead {}, clients {}", mode.name(), card.read_ahead, card.clients)
             }
         },
     );
@@ -339,9 +345,35 @@ fn show(volume: &cards_admin::Volume) -> String {
 
 #[cfg(test)]
 mod tests {
+    use cards_admin::{Card, Volume, VolumeState};
+    use cards_config::{Mode, ReadAhead};
     use clap::Parser as _;
 
     use crate::cli::Cli;
+
+    #[test]
+    fn a_card_of_a_read_only_volume_reads() {
+        let card = Card { mode: Mode::Rw, read_ahead: ReadAhead::Off, clients: 0, limit: None, device: None };
+        let volume = |read_only| Volume {
+            mirror: None,
+            name: "model".into(),
+            disk_node: Some("n1".into()),
+            size: 1 << 30,
+            block: 65_536,
+            policy: None,
+            coherence: None,
+            read_only: Some(read_only),
+            state: VolumeState::Ready,
+            reason: None,
+            attached: Some(card.clone()),
+            cached_blocks: 0,
+            io: cards_admin::Io::default(),
+        };
+        for (read_only, mode) in [(true, "ro"), (false, "rw")] {
+            let text = super::show(&volume(read_only));
+            assert!(text.contains(&format!("attached     {mode}, read-ahead")), "{text}");
+        }
+    }
 
     #[test]
     fn only_the_exclusive_mode_takes_a_volume_over() {

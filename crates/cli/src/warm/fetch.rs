@@ -21,6 +21,8 @@ const STEPS_OF_A_PART: u64 = 4;
 const STEP_MIN: u64 = 16;
 /// Nodes at a time: each needs a connection to the daemon.
 const NODES_AT_ONCE: usize = 128;
+/// How long the steps under way may take after a signal.
+const GRACE: Duration = Duration::from_secs(2);
 /// Time between two looks at what the threads have done.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -66,12 +68,12 @@ struct Work {
 
 impl Fetch {
     /// Fetches it. `connect` makes a connection to the daemon. The first signal has every node end after the step
-    /// under way, the second one does not wait for that.
+    /// under way, which is waited for [`GRACE`]; the second one does not wait for that.
     pub(super) fn run<C>(self, signals: &Signals, connect: C) -> Fetched
     where
         C: Fn() -> Result<Client, ClientError> + Clone + Send + 'static,
     {
-        let count = self.targets.len();
+        let (count, block) = (self.targets.len(), self.block);
         let names = self.targets.iter().map(|target| target.node.as_str());
         let mut bars = Bars::new(&self.volume, names.clone(), self.plan.bytes);
         let mut nodes: Vec<NodeOutcome> =
@@ -90,9 +92,15 @@ impl Fetch {
         }
         drop(sender);
         let (mut errors, mut signal) = (Vec::new(), None);
+        let mut end: Option<Instant> = None;
         loop {
+            // The daemon may stand still.
+            if end.is_some_and(|end| Instant::now() >= end) {
+                break;
+            }
             match reports.try_recv() {
                 Ok(Report::Step(node, bytes, blocks)) => {
+                    let bytes = bytes.saturating_sub(blocks.failed.saturating_mul(block));
                     bars.add(node, bytes);
                     nodes[node].bytes_done += bytes;
                     nodes[node].blocks = nodes[node].blocks.plus(blocks);
@@ -111,6 +119,7 @@ impl Fetch {
                         break;
                     }
                     signal = u8::try_from(arrived.number).ok();
+                    end = Some(Instant::now() + GRACE);
                     *lock(&work.stopped) = true;
                     work.stop.notify_all();
                 }

@@ -36,7 +36,7 @@ fn a_daemon_that_stands_still_is_not_taken_for_another_program() {
     let done = doctor(&dir.path().join("n1.toml"), &["--json"]);
     cluster.node(1).resume();
     let (level, said) = found(&done, "daemon");
-    assert!(level == "warning" && said.contains("does not answer: it stands still"), "{level} {said}");
+    assert!(level == "problem" && said.contains("does not answer: it stands still"), "{level} {said}");
     assert!(!done.stdout.contains("end the program"), "{done}");
 }
 
@@ -53,7 +53,11 @@ fn a_good_configuration_has_no_problem_before_and_while_the_daemon_runs() {
             cluster.node(2).spawn();
             cluster.node(1).wait_ready();
             // What the daemon says of itself, the doctor says, too.
-            eventually("all is well", SHORT, || (cluster.node(1).status()["healthy"] == true).then_some(()));
+            // Also of node 2: until it has joined, all is well without it.
+            eventually("all is well", SHORT, || {
+                let status = cluster.node(1).status();
+                (status["healthy"] == true && status["members"].as_array()?.len() == 2).then_some(())
+            });
         }
         let done = doctor(&config, &["--json"]).ok();
         for check in ["config", "daemon", "open files", "memory", "runtime_dir", "address", "disk disk"] {
@@ -63,6 +67,14 @@ fn a_good_configuration_has_no_problem_before_and_while_the_daemon_runs() {
         assert_eq!(found(&done, "disk disk").1.contains("in use by this node"), runs, "{done}");
         assert_eq!(found(&done, "daemon").1.starts_with("runs"), runs, "{done}");
     }
+    let before = fs::read_to_string(&config).unwrap();
+    let more = dir.path().join("more.img");
+    content::image(&more, MIB, 5);
+    let added = format!("{before}\n[[disk]]\nname = \"more\"\npath = \"{}\"\n", more.display());
+    fs::write(&config, added).unwrap();
+    let (level, said) = found(&doctor(&config, &["--json"]).ok(), "daemon");
+    assert!(level == "warning" && said.contains("has by now: disk more; restart it"), "{level} {said}");
+    fs::write(&config, before).unwrap();
     let text = doctor(&config, &[]).ok();
     assert!(text.stdout.contains("\nok       disk disk") && text.stdout.contains("no problems"), "{text}");
 }

@@ -100,7 +100,7 @@ fn an_origin_that_answers_with_errors_is_told_by_both_nodes_and_every_cause() {
     let error = client.write(MIB, &[1; 4096]).expect_err("a write");
     assert_eq!(error.raw_os_error(), Some(libc::EIO), "{error}");
     for (node, subject, cause) in
-        [(1, "disk disk: ", "Input/output error"), (2, "volume disk: ", "the disk has failed")]
+        [(1, "disk disk: ", "Input/output error"), (2, "volume disk: ", "an error of the disk")]
     {
         let line = headline(&mut cluster, node);
         says(&line, &[subject, "1 write failed", "reads failed", cause]);

@@ -124,6 +124,16 @@ fn a_volume_is_served_to_the_cluster_and_there_after_kills() {
     );
     let scrub = cards(&["disk", "scrub", text(&path)]).ok();
     assert_eq!(scrub.stdout, "read         24 MiB\ndamaged      nothing\n");
+    // One superblock serves for both, and is not passed over.
+    let file = File::options().write(true).open(&path).unwrap();
+    file.write_all_at(&[7; 64], 512).unwrap();
+    let config = dir.path().join("n1.toml");
+    let doctor = cards(&["doctor", "--config", text(&config)]);
+    assert!(doctor.stdout.contains("the superblock in slot A is damaged"), "{doctor}");
+    let scrub = cards(&["disk", "scrub", text(&path)]).fails();
+    assert!(scrub.stderr.contains("the superblock in slot A was damaged"), "{scrub}");
+    let again = cards(&["disk", "scrub", text(&path)]).ok();
+    assert!(again.stderr.is_empty(), "it was written anew: {again}");
 }
 
 #[test]
@@ -219,6 +229,9 @@ fn a_flipped_bit_is_an_error_that_is_named_and_the_rest_is_served() {
     let says = format!("checksum: the 4 KiB at byte {place} of the volume are not what was written there");
     assert!(line.contains("disk data: ") && line.contains(&says), "{line}");
     assert!(headline(&mut cluster, 2).contains("volume data: "), "{}", headline(&mut cluster, 2));
+    // The remedy can be followed while the daemon runs, and is none for another fault.
+    let problems = cluster.node(1).status()["problems"].to_string();
+    assert!(problems.contains("`cards volume scrub data`") && !problems.contains("make room"), "{problems}");
     let sockets = [1, 2].map(|number| cluster.node(number).admin_socket());
     let scrub =
         |number: usize| cards(&["volume", "scrub", "data", "--rate", "1G", "--socket", &sockets[number - 1]]);
@@ -242,10 +255,15 @@ fn what_is_none_of_its_disks_is_refused_by_name_and_untouched() {
     let path = disk(dir.path());
     let refuses = |plan: Plan, says: &[&str]| {
         let before = plan.nodes[0].disks.iter().map(|disk| disk.origin.clone()).collect::<Vec<_>>();
+        let config = plan.runtime_dir(0).with_file_name("n1.toml");
         let mut cluster = Cluster::spawn(plan);
         eventually("the daemon ends", SHORT, || (!cluster.node(1).is_alive()).then_some(()));
         let log = cluster.node(1).log();
         assert!(says.iter().all(|part| log.contains(part)), "{says:?} of {before:?} are not in: {log}");
+        // The same before anybody starts it; there the disk is named by the check.
+        let doctor = cards(&["doctor", "--config", text(&config)]).fails().stdout;
+        let part = |part: &&str| doctor.contains(part.trim_start_matches("disk \"fast1\": "));
+        assert!(says.iter().all(part), "{says:?} of {before:?} are not in: {doctor}");
     };
     let at = |name: &str| {
         let dir = dir.path().join(name);

@@ -130,6 +130,34 @@ fn ctrl_c_ends_it_at_all_nodes() {
 }
 
 #[test]
+fn a_signal_ends_warm_and_attach_although_the_daemon_stands_still() {
+    let dir = scratch();
+    let mut cluster = cluster(dir.path());
+    let socket = cluster.node(1).admin_socket();
+    let spawn = |order: &[&str], log: &str| {
+        let argv: Vec<String> = [&[CARDS], order].concat().iter().map(|&word| word.into()).collect();
+        Process::spawn(&argv, &dir.path().join(log))
+    };
+    let before = cluster.node(1).counter("reads");
+    let mut warming = spawn(&["warm", "disk", "--rate", "2M", "--json", "--socket", &socket], "warm.log");
+    eventually("it fetches", SHORT, || (cluster.node(1).counter("reads") > before + 1).then_some(()));
+    cluster.node(1).pause();
+    let mut attaching = spawn(&["attach", "disk", "--nbd", "--socket", &socket], "attach.log");
+    // From here on it waits for the daemon.
+    eventually("it has its turn", SHORT, || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", attaching.pid())).ok()?;
+        status.lines().any(|line| line == "Threads:\t2").then_some(())
+    });
+    warming.signal(libc::SIGTERM);
+    attaching.signal(libc::SIGTERM);
+    assert_eq!(warming.wait(SHORT).code(), Some(128 + libc::SIGTERM), "{}", warming.log());
+    assert_eq!(parse(&warming.log())["interrupted"], true, "{}", warming.log());
+    assert_eq!(attaching.wait(SHORT).code(), Some(1), "{}", attaching.log());
+    assert!(attaching.log().contains("before the daemon has answered"), "{}", attaching.log());
+    cluster.node(1).resume();
+}
+
+#[test]
 fn nodes_without_the_volume_are_left_out_or_refused_by_name() {
     let dir = scratch();
     let mut cluster = cluster(dir.path());

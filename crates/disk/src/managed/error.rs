@@ -12,10 +12,7 @@ use crate::error::JobError;
 #[non_exhaustive]
 pub enum ManagedError {
     /// Neither superblock is valid.
-    #[error(
-        "is no managed disk, or both of its superblocks are damaged: at byte 0, {a}; at byte 65536, {b}. `cards disk format` makes it \
-         one, and what is on it is lost then; a disk that is used as it is has `path` in node.toml"
-    )]
+    #[error("{}", no_superblock(a, b))]
     NoSuperblock {
         /// What is wrong with slot A.
         a: SuperblockError,
@@ -139,6 +136,21 @@ pub enum ManagedError {
         /// The size.
         bytes: u64,
     },
+}
+
+/// Whether it is a managed disk at all decides what to do: formatting one that is damaged ends what is on it.
+fn no_superblock(a: &SuperblockError, b: &SuperblockError) -> String {
+    let found = format!("at byte 0, {a}; at byte 65536, {b}");
+    match (a, b) {
+        (SuperblockError::Magic(_), SuperblockError::Magic(_)) => format!(
+            "is no managed disk: {found}. `cards disk format` makes it one, and what is on it is lost then; a disk that is used as it is has \
+             `path` in node.toml"
+        ),
+        _ => format!(
+            "is a managed disk, and both of its superblocks are damaged: {found}. Its volumes may be whole: do not format it, but bring \
+             back a copy of the disk, and see to the device (dmesg)"
+        ),
+    }
 }
 
 fn volumes(there: &[String]) -> String {

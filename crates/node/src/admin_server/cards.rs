@@ -83,6 +83,13 @@ pub(super) async fn attach(node: &Arc<Node>, attach: Attach) -> Result<(), Refus
             CardState::Waiting if card.volume().is_none() && node.all_up() => {
                 break mirrors::unready(node, &name).unwrap_or_else(|| Refusal::no_such_volume(&name));
             }
+            CardState::Waiting if card.volume().is_none() => {
+                let message = format!(
+                    "no node that is up has a disk {name:?}; correct the name (`cards volume list`), or see in `cards status` which node is \
+                     down, and start it if it is that one's"
+                );
+                break Refusal { kind: RefusalKind::Unreachable, message };
+            }
             CardState::Waiting => {
                 if let Some(refusal) = mirrors::unready(node, &name) {
                     break refusal;
@@ -132,7 +139,10 @@ fn unknown_policy(name: &str) -> String {
 
 fn already_attached(node: &Node, name: &str, takeover: bool) -> Refusal {
     let card = node.cards.find(name);
-    let mode = card.as_ref().map_or("rw", |card| card.attach.mode.name());
+    let mode = match node.volume(name) {
+        Some(spec) if spec.read_only => "ro",
+        _ => card.as_ref().map_or("rw", |card| card.attach.mode.name()),
+    };
     let message = match card.as_ref().and_then(|card| Some((card.clients(), card.refused(node)?))) {
         Some((clients, _)) if takeover && clients > 0 => format!(
             "volume {name:?} is refused here, and {clients} client(s) still use it; disconnect them, then take it over"

@@ -59,7 +59,7 @@ async fn answer_or_fail(node: &Arc<Node>, request: Request<Incoming>) -> Result<
 /// The answer to a request for something that is not there.
 pub(super) fn no_route(method: &Method, path: &str) -> Failure {
     let message = format!(
-        "there is no {} {}; docs/reference/locks.md and docs/operating/monitoring.md have all routes",
+        "there is no {} {}; docs/reference/locks.md, docs/operating/monitoring.md and docs/operating/dashboard.md have all routes",
         clip(method.as_str()),
         clip(path)
     );

@@ -29,3 +29,18 @@ fn an_attachment_that_somebody_takes_back_ends_and_takes_no_other_s_card() {
     let kept = cluster.node(2).cards.find("disk").expect("it is as before");
     assert!(std::sync::Arc::ptr_eq(&kept, &other));
 }
+
+/// Whether the node that is down has it is not known: nothing is said of a volume that there may not be.
+#[test]
+fn a_name_that_no_node_up_knows_is_told_so_while_one_is_down() {
+    let mut cluster = Cluster::with(2, BLOCK, |_| {});
+    cluster.kill(2);
+    cluster.wait("it is seen", || !cluster.node(1).all_up());
+    match cluster.admin(1).attach(Attach::new("nix")) {
+        Err(ClientError::Refused(refusal)) => {
+            assert_eq!(refusal.kind, RefusalKind::Unreachable, "{refusal}");
+            assert!(refusal.message.contains("no node that is up has a disk \"nix\""), "{refusal}");
+        }
+        ended => panic!("{ended:?}"),
+    }
+}

@@ -211,6 +211,8 @@ fn what_cannot_be_pinned_is_refused() {
     assert!(message.contains("at most 1000"), "{message}");
     let (kind, _) = refused(PinOrder::Pin { volume: "dusk".into(), ranges: vec![(0, 1)] });
     assert_eq!(kind, RefusalKind::NotAttached);
+    let (kind, message) = refused(PinOrder::Unpin { volume: "dsik".into(), ranges: Vec::new() });
+    assert!(kind == RefusalKind::NotAttached && message.contains("dsik"), "{kind:?} {message}");
     let pins = admin.pins(None, pin(&[(5, 1), (block - 1, 2), (9 * block, 0)])).unwrap();
     assert_eq!(pins.volumes[0].ranges, [(0, 2 * block)]);
 }

@@ -58,6 +58,10 @@ fn an_exclusive_card_is_the_only_one() {
     client.write(0, b"first").unwrap();
     let refused = attach(3, cards_config::Mode::Rw, false).unwrap_err().to_string();
     assert!(refused.contains("node n2 has volume \"disk\" for itself"), "{refused}");
+    // What harms nobody comes first.
+    let [here, takeover] =
+        ["`cards volume detach disk` here", "--takeover`"].map(|remedy| refused.find(remedy));
+    assert!(here.is_some() && here < takeover, "{refused}");
     attach(3, cards_config::Mode::Exclusive, true).unwrap();
     let mut other = cluster.client(3);
     assert_eq!(other.read(0, 5).unwrap(), b"first");

@@ -75,7 +75,7 @@ pub(super) struct Part {
     /// Seconds after which there will be reads enough; none if there are, or never will be.
     wait: Option<f64>,
     /// None if nobody has counted.
-    measured: Option<Shares>,
+    pub(super) measured: Option<Shares>,
     /// Other sizes of the caches.
     sizes: Vec<Size>,
     /// Other policies; none where one node is alone.
@@ -149,7 +149,11 @@ impl Part {
             error: error_now,
             unknown: doubt.unknown,
             wait: wait(trace, doubt),
-            measured: measured(nodes),
+            measured: measured(nodes).map(|all| match nodes {
+                // By itself a node has no peers: what they gave it, it would have missed.
+                [_] => Shares { peers: 0.0, disk: all.peers + all.disk, ..all },
+                _ => all,
+            }),
             sizes: Vec::new(),
             policies: Vec::new(),
             replacements: Vec::new(),

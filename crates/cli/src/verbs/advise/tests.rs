@@ -432,6 +432,25 @@ fn the_advice_is_one_sentence_with_what_would_be_saved() {
     assert!(nothing.contains("More memory at every node would save nothing"), "{nothing}");
 }
 
+/// Its own cache had 89.5 %: the rest was missed, whoever had it.
+#[test]
+fn what_one_node_by_itself_has_missed_is_all_that_it_has_not() {
+    let requests = requests("gen:oltp:nodes=3,bytes=8MiB,requests=3000");
+    let mut sampled = sampled(&requests);
+    sampled[0].measured = Measured { local_hits: 895, remote_hits: 95, disk_reads: 10 };
+    let of = |nodes: &[&Sampled]| {
+        let found =
+            vec![Found { case: now(), shares: Shares { own: 0.9, peers: 0.0, disk: 0.1 }, chance: None }];
+        Part::new(&Trace::of(nodes).unwrap(), BLOCK, nodes, found).measured.unwrap()
+    };
+    let close = |share: f64, wanted: f64| assert!((share - wanted).abs() < 1e-9, "{share} {wanted}");
+    let alone = of(&[&sampled[0]]);
+    close(alone.disk, 0.105);
+    close(alone.peers, 0.0);
+    let all: Vec<&Sampled> = sampled.iter().collect();
+    close(of(&all).disk, 0.010);
+}
+
 #[test]
 fn read_ahead_is_told_when_it_hides_the_disk() {
     let hits = Measured { local_hits: 95, remote_hits: 0, disk_reads: 5 };

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use cards_layout::format::{SizeError, SuperblockError};
+use cards_layout::format::SizeError;
 
 use crate::error::Failure;
 
@@ -48,13 +48,6 @@ pub(crate) enum DiskError {
     /// There are no random numbers for a UUID.
     #[error("/dev/urandom: {0}; a disk needs a random UUID: is /dev mounted?")]
     Random(io::Error),
-    /// Neither superblock is valid.
-    #[error(
-        "{}: is no managed disk, or both superblocks are damaged: at byte 0, {a}; at byte 65536, {b}. `cards disk format` makes \
-         one; what was on it is lost then",
-        path.display()
-    )]
-    NoSuperblock { path: PathBuf, a: SuperblockError, b: SuperblockError },
 }
 
 impl Failure for DiskError {}

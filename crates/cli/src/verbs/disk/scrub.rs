@@ -18,6 +18,16 @@ pub(super) fn run(path: &Path, rate: u64, json: bool) -> Result<ExitCode, Error>
         let found = managed.scrub(volume, offset, length).map_err(failed)?;
         Ok(cards_node::scrubbed(found))
     });
+    let damaged = managed.damaged_superblock().map(|(slot, reason)| {
+        eprintln!(
+            "cards: {}: the superblock in slot {slot} was damaged: {reason}; the other one served, and this one is written anew: see to the \
+             device",
+            path.display()
+        );
+    });
     managed.close();
-    status
+    match damaged {
+        Some(()) => status.map(|_| ExitCode::FAILURE),
+        None => status,
+    }
 }

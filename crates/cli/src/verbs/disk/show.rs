@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use cards_config::size;
+use cards_disk::ManagedError;
 use cards_layout::format::{
     Chosen, ColumnPage, PageError, PageId, Piece, PiecePage, RegionMap, RegionPage, SUPERBLOCKS, Sequenced,
     Slot, Superblock, newest,
@@ -170,7 +171,10 @@ pub(super) fn examine(device: &Device) -> Result<(Superblock, Report), DiskError
     let in_a = Superblock::decode(&device.page(a)?, Slot::A);
     let in_b = Superblock::decode(&device.page(b)?, Slot::B);
     let chosen = newest(in_a, in_b);
-    let chosen = chosen.map_err(|[a, b]| DiskError::NoSuperblock { path: path.into(), a, b })?;
+    let chosen = chosen.map_err(|[a, b]| DiskError::Managed {
+        path: path.into(),
+        source: Box::new(ManagedError::NoSuperblock { a, b }),
+    })?;
     let (superblock, slot) = (chosen.value, chosen.slot);
     if let Some(error) = chosen.damage {
         let other = slot.other();

@@ -2,19 +2,23 @@
 
 use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use cards_config::{Config, Origin, size};
-use cards_disk::{Disk, DiskError, DiskOptions, Engine, EngineKind, Room};
+use cards_disk::{Disk, DiskError, DiskOptions, Engine, EngineKind, Examined, Room};
 use cards_layout::format::{SUPERBLOCKS, Slot, Superblock, UNIT, newest};
+use cards_node::{ServeError, examine_disk, examine_managed};
 
+use super::daemon::Daemon;
 use super::finding::Finding;
 use super::machine::read;
 use super::network::reach;
 
-/// How long the server of an object may be silent, twice.
-const OBJECT_WITHIN: Duration = Duration::from_secs(4);
+/// How long the server of a disk may be silent, twice.
+const SERVER_WITHIN: Duration = Duration::from_secs(4);
+/// What to do about a file system that is nearly full.
+const NO_ROOM: &str = "make room, or writes there fail (ENOSPC)";
 
 /// Sets a ring up on a file of its own and sees it work, as the daemon does.
 pub(super) fn io_uring() -> Finding {
@@ -87,88 +91,124 @@ fn directory(key: &str, dir: &Path) -> Finding {
     }
 }
 
-/// A disk of the configuration: opened as the daemon opens it, and let go at once.
-pub(super) fn disk(disk: &cards_config::Disk, running: bool) -> Finding {
+/// Plain disks, files, devices, origins and objects: opened as the daemon opens them, and let go at once.
+pub(super) fn disk(config: &Config, disk: &cards_config::Disk, daemon: &Daemon) -> Finding {
     let check = format!("disk {}", disk.name);
-    let path: &PathBuf = match &disk.origin {
-        Origin::Object(of) => return object(check, of),
-        Origin::Path(path) | Origin::Managed(path) => path,
-        Origin::Nbd(uri) => {
-            return match reach(uri) {
-                Ok(()) => Finding::ok(check, format!("{uri} takes connections")),
-                Err(e) => Finding::problem(
-                    check,
-                    format!("{uri}: {e}"),
-                    "check that the server runs and the address is right",
-                ),
-            };
-        }
-    };
-    let options = DiskOptions { read_only: disk.read_only, direct: disk.direct, ..DiskOptions::path(path) };
-    let is_used = |opened: &Result<_, DiskError>| match opened {
-        Ok(_) => true,
-        Err(error) => running && matches!(error, DiskError::Busy { .. }),
-    };
-    let opened = Disk::open(&options);
-    if let (Ok(_), Origin::Managed(path)) = (&opened, &disk.origin)
-        && let Err(says) = managed(path)
+    if let Origin::Nbd(uri) = &disk.origin
+        && daemon.is_there()
     {
-        return Finding::problem(check, says, "format it with `cards disk format`, or correct `managed`");
+        // Its server may have room for one client only, the daemon.
+        return match reach(uri) {
+            Ok(()) => Finding::ok(check, format!("{uri} takes connections")),
+            Err(e) => Finding::problem(
+                check,
+                format!("{uri}: {e}"),
+                "check that the server runs and the address is right",
+            ),
+        };
     }
-    if let Some(short) = short_of_room(path).filter(|_| is_used(&opened) && !disk.read_only) {
-        return Finding::warning(check, short, "make room, or writes there fail (ENOSPC)");
-    }
-    match opened {
+    let path = match &disk.origin {
+        Origin::Path(path) => Some(path.as_path()),
+        _ => None,
+    };
+    match examine_disk(config, disk, SERVER_WITHIN) {
+        Err(ServeError::Disk { source: DiskError::Busy { path, .. }, .. }) if daemon.is_there() => {
+            in_use(check, &path, disk, daemon.size(&disk.name))
+        }
+        Err(error) => refused(check, disk, error),
         Ok(open) => {
-            let how = match (disk.read_only, disk.direct) {
+            if let Some(short) = path.and_then(short_of_room).filter(|_| !disk.read_only) {
+                return Finding::warning(check, short, NO_ROOM);
+            }
+            let version = open.version().map(|tag| format!(", ETag {tag}")).unwrap_or_default();
+            let how = match (open.read_only(), disk.direct) {
                 (true, _) => "can be read",
                 (false, true) => "can be read and written, with O_DIRECT",
                 (false, false) => "can be read and written",
             };
-            Finding::ok(check, format!("{}: {}, {how}", path.display(), size::human(open.size())))
+            Finding::ok(check, format!("{open}: {}, {how}{version}", size::human(open.size())))
         }
-        Err(DiskError::Busy { .. }) if running => {
-            Finding::ok(check, format!("{}: in use by this node's daemon", path.display()))
-        }
-        Err(DiskError::Direct { .. }) => Finding::problem(
-            check,
-            format!("{}: its file system has no O_DIRECT", path.display()),
-            "set `direct = false`",
-        ),
-        // It names the disk itself.
-        Err(e) => Finding::error(check, e.to_string().trim_start_matches("disk ")),
     }
 }
 
-/// Whether the file or device says of itself that it is a managed disk.
-fn managed(path: &Path) -> Result<(), String> {
+/// All managed disks, since the volumes of one must not have the names of another's.
+pub(super) fn managed(config: &Config, daemon: &Daemon) -> Vec<Finding> {
+    examine_managed(config).into_iter().map(|(disk, found)| of_managed(disk, found, daemon)).collect()
+}
+
+fn of_managed(disk: &cards_config::Disk, found: Result<Examined, ServeError>, daemon: &Daemon) -> Finding {
+    let check = format!("disk {}", disk.name);
+    let Origin::Managed(path) = &disk.origin else { unreachable!("only managed disks are asked for") };
+    match found {
+        Err(ServeError::Disk { source: DiskError::Busy { path, .. }, .. }) if daemon.is_there() => {
+            let formatted = formatted_bytes(&path);
+            in_use(check, &path, disk, formatted)
+        }
+        Err(error) => refused(check, disk, error),
+        Ok(Examined { damaged: Some((slot, reason)), .. }) => {
+            let says = format!(
+                "{}: the superblock in slot {slot} is damaged: {reason}; the other serves",
+                path.display()
+            );
+            let remedy = "start the daemon, which writes it anew, and see to the device (dmesg): the other one has no spare now";
+            Finding::warning(check, says, remedy)
+        }
+        Ok(_) if daemon.runs() => {
+            let says = format!("{}: the daemon runs without it", path.display());
+            Finding::warning(check, says, "restart the daemon")
+        }
+        Ok(Examined { size: bytes, volumes, .. }) => {
+            if let Some(short) = short_of_room(path) {
+                return Finding::warning(check, short, NO_ROOM);
+            }
+            let volumes = match volumes.len() {
+                1 => "1 volume".into(),
+                count => format!("{count} volumes"),
+            };
+            Finding::ok(check, format!("{}: {}, {volumes}", path.display(), size::human(bytes)))
+        }
+    }
+}
+
+/// A disk that the daemon has open: whether it still has its `bytes`.
+fn in_use(check: String, path: &Path, disk: &cards_config::Disk, bytes: Option<u64>) -> Finding {
+    let now = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file).map(|about| about.len());
+    match (now, bytes) {
+        (Some(now), Some(served)) if now < served => {
+            let says = format!(
+                "{}: has {now} bytes of the {served} that are served: it was cut short, and what was beyond is lost",
+                path.display()
+            );
+            let remedy = format!(
+                "give it its size again (truncate -s {served} {}) and restore the contents",
+                path.display()
+            );
+            Finding::problem(check, says, remedy)
+        }
+        _ => match short_of_room(path).filter(|_| !disk.read_only) {
+            Some(short) => Finding::warning(check, short, NO_ROOM),
+            None => Finding::ok(check, format!("{}: in use by this node's daemon", path.display())),
+        },
+    }
+}
+
+/// What the daemon would say at its start; the disk is named before it.
+fn refused(check: String, disk: &cards_config::Disk, error: ServeError) -> Finding {
+    let error = error.to_string();
+    let says = error.strip_prefix(&format!("disk {:?}: ", disk.name)).unwrap_or(&error);
+    Finding::error(check, says.strip_prefix("disk ").unwrap_or(says))
+}
+
+/// The bytes that a managed disk had when it was formatted, while another process has it locked.
+fn formatted_bytes(path: &Path) -> Option<u64> {
+    let file = std::fs::File::open(path).ok()?;
     let page = |slot: Slot| {
         let mut page = [0; UNIT];
-        let file = std::fs::File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
         // What is behind the end is zero, and no superblock.
         let _ = file.read_at(&mut page, SUPERBLOCKS[slot as usize]);
-        Ok::<_, String>(Superblock::decode(&page, slot))
+        Superblock::decode(&page, slot)
     };
-    match newest(page(Slot::A)?, page(Slot::B)?) {
-        Ok(_) => Ok(()),
-        Err([a, _]) => Err(format!("{}: is no managed disk: {a}", path.display())),
-    }
-}
-
-/// An object: the server is asked about it as the daemon asks.
-fn object(check: String, object: &cards_config::Object) -> Finding {
-    let options = DiskOptions {
-        reconnect_wait: OBJECT_WITHIN,
-        ..DiskOptions::object(cards_node::object_source(object))
-    };
-    match Disk::open(&options) {
-        Ok(open) => {
-            let version = open.version().map(|tag| format!(", ETag {tag}")).unwrap_or_default();
-            Finding::ok(check, format!("{open}: {}, can be read{version}", size::human(open.size())))
-        }
-        // It names the URL itself.
-        Err(e) => Finding::error(check, e.to_string().trim_start_matches("disk ")),
-    }
+    Some(newest(page(Slot::A), page(Slot::B)).ok()?.value.sizes.device)
 }
 
 /// What to say of a file whose file system will be full before the file.
@@ -186,50 +226,107 @@ fn short_of_room(path: &Path) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use cards_layout::domain::Name;
+    use cards_layout::format::Sizes;
+
     use super::super::finding::Level;
     use super::*;
+
+    /// A node with one disk.
+    fn config(dir: &Path, name: &str, origin: Origin) -> Config {
+        let mut config = Config::new("lab", "n1");
+        config.state_dir = dir.join("state");
+        config.disks = vec![cards_config::Disk::new(name, origin)];
+        config
+    }
 
     #[test]
     fn disks_are_opened_as_the_daemon_does() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("disk.img");
-        let of = |running| disk(&cards_config::Disk::new("d", Origin::Path(path.clone())), running);
-        assert!(of(false).to_string().contains("truncate -s 1G"), "{}", of(false));
+        let config = config(dir.path(), "d", Origin::Path(path.clone()));
+        let of = |daemon: &Daemon| disk(&config, &config.disks[0], daemon);
+        let silent = Daemon::Silent("it stands still".into());
+        assert!(of(&Daemon::Away).to_string().contains("truncate -s 1G"), "{}", of(&Daemon::Away));
         std::fs::write(&path, vec![0; 4096]).unwrap();
-        assert_eq!(of(false).says, format!("{}: 4 KiB, can be read and written", path.display()));
+        assert_eq!(of(&Daemon::Away).says, format!("{}: 4 KiB, can be read and written", path.display()));
         let _used = Disk::open(&DiskOptions::path(&path)).unwrap();
-        assert_eq!((of(false).level, of(true).level), (Level::Problem, Level::Ok));
+        assert_eq!((of(&Daemon::Away).level, of(&silent).level), (Level::Problem, Level::Ok));
     }
 
+    /// As its journal says: what was served before must not be made anew.
     #[test]
-    fn a_managed_disk_says_that_it_is_one() {
+    fn a_disk_that_was_served_before_is_not_to_be_created() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("disk.img");
-        std::fs::write(&path, vec![0; 1 << 20]).unwrap();
-        let of = || disk(&cards_config::Disk::new("d", Origin::Managed(path.clone())), false);
-        let found = of();
-        assert_eq!(found.level, Level::Problem);
-        assert!(found.to_string().contains("is no managed disk: there is none"), "{found}");
-        assert!(found.to_string().contains("cards disk format"), "{found}");
-        let sizes = cards_layout::format::Sizes::choose(64 << 20).unwrap();
+        let config = config(dir.path(), "d", Origin::Path(path));
+        std::fs::create_dir(&config.state_dir).unwrap();
+        std::fs::write(config.state_dir.join("d@n1@lab.journal"), "").unwrap();
+        let found = disk(&config, &config.disks[0], &Daemon::Away).to_string();
+        assert!(
+            found.contains("was served here before; bring it back") && !found.contains("truncate"),
+            "{found}"
+        );
+    }
+
+    fn format(path: &Path, name: &str) -> [u8; UNIT] {
         let superblock = Superblock {
             sequence: 2,
             disk: cards_layout::format::Uuid([7; 16]),
             cluster: cards_layout::format::Uuid::default(),
             cluster_name: None,
-            sizes,
+            sizes: Sizes::choose(64 << 20).unwrap(),
             closed: true,
             journal_disk: None,
             boot: cards_layout::format::Uuid::default(),
             opened_us: 0,
             node: None,
             domain: None,
-            name: "d".parse().unwrap(),
+            name: name.parse::<Name>().unwrap(),
         };
-        let mut bytes = vec![0; 1 << 20];
-        bytes[65_536..65_536 + UNIT].copy_from_slice(&superblock.encode());
-        std::fs::write(&path, bytes).unwrap();
+        let file = std::fs::File::create(path).unwrap();
+        file.set_len(64 << 20).unwrap();
+        file.write_all_at(&superblock.encode(), SUPERBLOCKS[1]).unwrap();
+        superblock.encode()
+    }
+
+    #[test]
+    fn a_managed_disk_is_the_one_that_its_name_says() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("disk.img");
+        std::fs::write(&path, vec![0; 1 << 20]).unwrap();
+        let config = config(dir.path(), "d", Origin::Managed(path.clone()));
+        let of = |daemon: &Daemon| managed(&config, daemon).remove(0);
+        let found = of(&Daemon::Away);
+        assert_eq!(found.level, Level::Problem);
+        assert!(found.to_string().contains("is no managed disk"), "{found}");
+        // One that is damaged is not to be formatted.
+        let superblock = format(&path, "d");
+        std::fs::write(&path, [&superblock[..200], &[1; UNIT][..]].concat()).unwrap();
+        let found = of(&Daemon::Away).to_string();
+        assert!(found.contains("is a managed disk, and both of its superblocks are damaged"), "{found}");
+        assert!(found.contains("do not format it"), "{found}");
+        format(&path, "other");
+        let found = of(&Daemon::Away).to_string();
+        assert!(
+            found.starts_with("problem") && found.contains("is called \"other\" and not \"d\""),
+            "{found}"
+        );
+    }
+
+    #[test]
+    fn a_disk_in_use_that_was_cut_short_is_a_problem() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("disk.img");
+        format(&path, "d");
+        let config = config(dir.path(), "d", Origin::Managed(path.clone()));
+        let _used = Disk::open(&DiskOptions::path(&path)).unwrap();
+        let silent = Daemon::Silent("it stands still".into());
+        let of = || managed(&config, &silent).remove(0);
         assert_eq!(of().level, Level::Ok, "{}", of());
+        std::fs::File::options().write(true).open(&path).unwrap().set_len(32 << 20).unwrap();
+        let found = of().to_string();
+        assert!(found.starts_with("problem") && found.contains("truncate -s 67108864"), "{found}");
     }
 
     #[test]

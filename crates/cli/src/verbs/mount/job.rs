@@ -81,7 +81,7 @@ impl Job {
         signals: &Signals,
     ) -> Result<Mounted, MountError> {
         let (_turn, server) = local::prepare(place, signals)?;
-        let card = self.first_card(client)?;
+        let card = self.first_card(client, signals)?;
         let found = match self.look(client) {
             Ok(found) => found,
             Err(error) => {
@@ -89,7 +89,7 @@ impl Job {
                 return Err(error);
             }
         };
-        let card = self.right_card(place, client, card, &server, found.kind)?;
+        let card = self.right_card(place, client, card, &server, found.kind, signals)?;
         let read_only = self.options.read_only || found.kind.is_read_only();
         let own = if read_only { found.kind.read_only_options() } else { &["rw"] };
         let options = self.options.list(own, &TABLE_OPTIONS);
@@ -122,12 +122,12 @@ impl Job {
 
     /// A card to look at the volume with: one that hurts nobody, if there is none. A volume that another node has for
     /// itself gives none, unless it is taken over.
-    fn first_card(&self, client: &mut Client) -> Result<Card, LocalError> {
+    fn first_card(&self, client: &mut Client, signals: &Signals) -> Result<Card, LocalError> {
         let look = Attach { mode: Mode::Ro, ..Attach::new(&self.volume) };
-        match Card::find_or_make(client, &look) {
+        match Card::find_or_make(client, &look, signals) {
             Err(error) if self.options.takeover && error.is_busy() => {
                 let take = Attach { mode: Mode::Exclusive, takeover: true, ..look };
-                Card::find_or_make(client, &take)
+                Card::find_or_make(client, &take, signals)
             }
             done => done,
         }
@@ -170,6 +170,7 @@ impl Job {
         card: Card,
         server: &Server,
         kind: FileSystem,
+        signals: &Signals,
     ) -> Result<Card, MountError> {
         let volume = &self.volume;
         let mode = kind.mode(self.options.read_only);
@@ -187,7 +188,7 @@ impl Job {
             local::give_up(place, client, card);
             let takeover = mode == Mode::Exclusive && self.options.takeover;
             let attach = Attach { mode, takeover, ..Attach::new(volume) };
-            return Ok(Card::find_or_make(client, &attach)?);
+            return Ok(Card::find_or_make(client, &attach, signals)?);
         }
         let how = if self.options.read_only { "read-only" } else { "read-write" };
         let why = format!("a {how} mount of {}", kind.name());

@@ -86,6 +86,23 @@ fn a_disk_that_came_back_shorter_or_not_at_all_is_not_served() {
     fs::rename(&image, dir.path().join("away.img")).unwrap();
     let gone = refused();
     assert!(gone.contains("was served here before; bring it back") && !gone.contains("truncate"), "{gone}");
+    // An empty file in its place is not the disk, whatever its size.
+    for size in [SIZE, 4 * SIZE] {
+        fs::File::create_new(&image).unwrap().set_len(size).unwrap();
+        let blank = refused();
+        assert!(
+            blank.contains("is another file than was served here before, and was never written"),
+            "{blank}"
+        );
+        let doctor = run(&[CARDS, "doctor", "--config", &config], SHORT).fails().stdout;
+        assert!(doctor.contains("is another file") && !doctor.contains("truncate"), "{doctor}");
+        fs::remove_file(&image).unwrap();
+    }
+    let doctor = run(&[CARDS, "doctor", "--config", &config], SHORT).fails().stdout;
+    assert!(
+        doctor.contains("was served here before; bring it back") && !doctor.contains("truncate"),
+        "{doctor}"
+    );
     fs::rename(dir.path().join("away.img"), &image).unwrap();
     resize(SIZE);
     cluster.node(1).restart();
