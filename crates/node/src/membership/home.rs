@@ -83,7 +83,7 @@ pub enum HomeError {
         disk.display(),
         disk.display()
     )]
-    VolumeElsewhere {
+    ManagedElsewhere {
         /// The name of both volumes.
         volume: String,
         /// The path of the managed disk.

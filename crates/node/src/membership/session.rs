@@ -624,7 +624,7 @@ fn check_disks(view: &View, config: &Config) -> Result<(), HomeError> {
             let volume = disk.name.clone();
             return Err(match &disk.origin {
                 Origin::Managed(path) => {
-                    HomeError::VolumeElsewhere { volume, disk: path.clone(), node, address }
+                    HomeError::ManagedElsewhere { volume, disk: path.clone(), node, address }
                 }
                 _ => HomeError::DiskElsewhere { volume, node, address },
             });
