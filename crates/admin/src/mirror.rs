@@ -17,7 +17,7 @@ pub struct NewVolume {
     /// The disks of the copies, as `NODE:DISK`; none: those with the most free space, one in each failure domain.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub on: Vec<String>,
-    /// The unit of caching, in bytes; none: that of the node that is asked.
+    /// The unit of caching, in bytes, which has to be that of the nodes; none: that of the node that is asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block: Option<u64>,
     /// Its policy; none: the default.

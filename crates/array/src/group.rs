@@ -97,8 +97,12 @@ pub struct Group<P> {
     rank: u32,
     /// The register is not read before.
     look_after: Instant,
+    /// The term of the last map that the register was found to hold.
+    known: Term,
     /// The last term in which this process was primary and gave it up.
     retired: Option<Term>,
+    /// See [`Group::outlived`].
+    outlived: Option<NodeId>,
     out: Outputs<P>,
 }
 
@@ -132,7 +136,9 @@ impl<P: Clone> Group<P> {
             asked: Asked::Nothing,
             rank: 0,
             look_after: now,
+            known: Term::default(),
             retired: None,
+            outlived: None,
             out: Outputs::new(me.node),
         }
     }
@@ -167,6 +173,14 @@ impl<P: Clone> Group<P> {
     #[must_use]
     pub fn is_new_life(&self) -> bool {
         self.primary.as_ref().is_some_and(Primary::is_new_life)
+    }
+
+    /// The node whose process was the primary before this one, which took over because it had heard nothing of it for a promise. In
+    /// that time its right has ended, and so have leases of cards that it was granted in earlier terms, if they are no longer than
+    /// two thirds of a promise: nobody need wait for its word that it uses no copies of them.
+    #[must_use]
+    pub fn outlived(&self) -> Option<NodeId> {
+        self.primary.as_ref().and(self.outlived)
     }
 
     /// The next thing to do.
@@ -416,10 +430,18 @@ impl<P: Clone> Group<P> {
         let state = map.columns[usize::from(own)].state;
         if map.primary == self.me {
             if self.retired.is_none_or(|term| term < map.term) {
+                self.outlived = None;
                 self.lead(now, map);
             }
         } else if state == State::Sync || self.made.is(Mistake::TakeOverStale) {
-            self.claim(now, map);
+            let known = self.known.max(self.column.refused_below());
+            self.known = map.term.max(known);
+            if known != Term::default() && known < map.term && map.primary != self.me {
+                // Another process has taken over. It is given the time that it needs to seal this column.
+                self.column.heard = now;
+            } else {
+                self.claim(now, map);
+            }
         } else {
             let Record { generation, in_sync_epoch, .. } = self.column.record;
             let disk = self.column.disk;
@@ -445,6 +467,8 @@ impl<P: Clone> Group<P> {
         }
         if let Ok(next) = map.taken_over(self.me) {
             self.column.claims = true;
+            // It was sealed for that one's map a promise ago, or longer.
+            self.outlived = self.column.sealed.as_ref().map(|sealed| sealed.primary.node);
             self.propose(next);
         }
     }

@@ -19,6 +19,7 @@ mod idle;
 mod leaks;
 mod leases;
 pub mod linearizable;
+mod mirrors;
 mod pages;
 mod repeats;
 mod single_flight;
@@ -59,6 +60,7 @@ pub(crate) use exclusion::exclusion;
 pub(crate) use heard::heard;
 pub(crate) use hints::stale_hints;
 pub(crate) use leaks::leaks;
+pub(crate) use mirrors::mirrors;
 pub(crate) use single_flight::single_flight;
 pub(crate) use wake_ups::{all_woken, unanswered};
 

@@ -15,7 +15,7 @@ use std::thread;
 use std::time::Instant;
 
 use cards_core::Stats;
-use cards_world::Trace;
+use cards_world::{DriverMistake, Trace};
 
 pub use verdict::Verdict;
 
@@ -66,6 +66,9 @@ pub struct Command {
     /// With --seed: tell the story from this time of the run on, in seconds
     #[arg(long, value_name = "SECONDS", requires = "seed", conflicts_with = "json")]
     from: Option<f64>,
+    /// With --mirrors: what the driver does wrong, to see that it is found
+    #[arg(long, hide = true, requires = "mirrors", value_parser = parse::driver_mistake)]
+    driver_mistake: Option<DriverMistake>,
     #[command(flatten)]
     overrides: Overrides,
 }
@@ -120,7 +123,7 @@ impl Command {
         let (summary, ran) = match run_caught(options, trace) {
             Ok(report) => {
                 let ran = Ran::new(&report);
-                let run::Report { faults, judged, stale_hints, stats, kind, figures, .. } = report;
+                let run::Report { faults, judged, stale_hints, stats, mirrors, kind, figures, .. } = report;
                 let costs = [(kind, figures.into())].into();
                 let Stats { handed_over, withdrawals, .. } = stats;
                 let failed = None;
@@ -131,6 +134,7 @@ impl Command {
                     stale_hints,
                     handed_over,
                     withdrawals,
+                    mirrors,
                     costs,
                     failed,
                 };
@@ -139,6 +143,12 @@ impl Command {
             Err(failure) => (Summary { failed: Some((seed, failure)), ..Summary::default() }, None),
         };
         self.report(seed..=seed, summary, ran, begin, caller)
+    }
+
+    fn mirrored(&self, seed: u64) -> Options {
+        let mut options = Options::mirrored(seed);
+        options.world.mirrors.iter_mut().for_each(|mirror| mirror.mistake = self.driver_mistake);
+        options
     }
 
     fn many(&self, caller: &Caller<'_>) -> Report {
@@ -156,7 +166,7 @@ impl Command {
         };
         let adjust = |options: &mut Options| {
             if self.mirrors {
-                *options = Options::mirrored(options.seed);
+                *options = self.mirrored(options.seed);
             }
             if self.lone {
                 *options = Options::lone(options.seed);
@@ -263,7 +273,7 @@ impl Command {
             (_, true) => Options::second(seed),
             _ if self.third => Options::third(seed),
             _ if self.lone => Options::lone(seed),
-            _ if self.mirrors => Options::mirrored(seed),
+            _ if self.mirrors => self.mirrored(seed),
             _ => Options::draw(seed),
         }
     }

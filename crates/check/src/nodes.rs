@@ -229,6 +229,10 @@ impl Nodes {
 
     fn victim_of_crash(&mut self, run: &Run) -> Option<NodeId> {
         match run.options.lone {
+            None if !run.options.world.mirrors.is_empty() && self.rng.chance(400) => {
+                Some(run.world.primary(run.options.world.mirrors[0].volume))
+                    .filter(|&node| run.world.is_running(node))
+            }
             None => self.victim(run),
             Some(_) => {
                 Some(run.options.world.volumes[0].id.disk_node()).filter(|&node| run.world.is_running(node))
@@ -238,6 +242,10 @@ impl Nodes {
 
     fn crash(&mut self, run: &mut Run, workload: &mut Workload) {
         let Some(node) = self.victim_of_crash(run) else { return };
+        let is_whole = run.options.world.mirrors.iter().all(|mirror| run.world.is_whole(mirror.volume));
+        if run.options.one_at_a_time && run.world.has_column(node) && !is_whole {
+            return;
+        }
         self.kill(run, workload, node);
     }
 
@@ -394,7 +402,24 @@ impl Nodes {
         }
     }
 
+    /// The primary of a group hears nothing of the other columns, nor they of it. All others hear all of them.
+    fn part(&mut self, run: &mut Run) {
+        let mirror = run.options.world.mirrors[0].clone();
+        let primary = run.world.primary(mirror.volume);
+        let time = self.options.cut * self.rng.range(300, 1000) as u32 / 1000;
+        let now = run.world.now();
+        for other in mirror.columns.into_iter().filter(|&other| other != primary) {
+            run.world.models().count(Fault::Cut);
+            run.errors.cut(primary, other, now, now + time);
+            self.sever(run, primary, other, time / 8);
+            self.held.insert((primary.min(other), primary.max(other)), now + time);
+        }
+    }
+
     fn cut(&mut self, run: &mut Run) {
+        if !run.options.world.mirrors.is_empty() && self.rng.chance(600) {
+            return self.part(run);
+        }
         let (Some(one), Some(other)) = (self.victim(run), self.victim(run)) else { return };
         if one != other {
             run.world.models().count(Fault::Cut);

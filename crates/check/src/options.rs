@@ -110,6 +110,8 @@ pub struct Options {
     pub dead: Option<NodeId>,
     /// Of so many blocks that follow each other clients use the first, and a few behind it.
     pub stride: u32,
+    /// No process with a column ends while another column is away: nothing is lost, nothing is in doubt.
+    pub one_at_a_time: bool,
     /// How fast each node's clock is.
     pub clocks: Clocks,
     /// In a cold read, clients of each node that want each block at the same time.

@@ -180,7 +180,8 @@ impl Overrides {
 
 /// Keeps the first `nodes` nodes, and gives them the disks of the others.
 fn keep_nodes(options: &mut Options, nodes: u16) {
-    if usize::from(nodes) >= options.world.nodes.len() {
+    // Groups have their columns at the nodes that were drawn.
+    if usize::from(nodes) >= options.world.nodes.len() || !options.world.mirrors.is_empty() {
         return;
     }
     options.world.nodes.truncate(usize::from(nodes));

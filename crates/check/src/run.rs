@@ -9,7 +9,7 @@ use std::fmt;
 
 use cards_core::{Duration, Instant, NodeId, Reached, Stats, Token};
 use cards_world::models::Why;
-use cards_world::{Action, Completion, Loss, PageEvent, Trace, World};
+use cards_world::{Action, Completion, Loss, MirrorCounts, PageEvent, Trace, World};
 
 use crate::checkers::{self, Judged, Observer, Observers, errors::Errors};
 use crate::coordinator::Coordinator;
@@ -41,6 +41,8 @@ pub struct Report {
     pub stats: Stats,
     /// How often each limit was reached.
     pub reached: Reached,
+    /// What has happened to groups of copies.
+    pub mirrors: MirrorCounts,
     /// What kind of run it was ...
     pub kind: Kind,
     /// ... and what it has cost.
@@ -331,7 +333,20 @@ impl Run {
         let faults = self.world.models().counts.clone();
         let (outcomes, judged) = (self.outcomes, self.observers.judged);
         let reached = self.world.reached();
-        Ok(Report { hash, lines, faults, outcomes, judged, stale_hints, stats, reached, kind, figures })
+        let mirrors = self.world.mirror_counts();
+        Ok(Report {
+            hash,
+            lines,
+            faults,
+            outcomes,
+            judged,
+            stale_hints,
+            stats,
+            reached,
+            mirrors,
+            kind,
+            figures,
+        })
     }
 
     /// Those judge who look at the whole, at the end.
@@ -342,6 +357,7 @@ impl Run {
         self.observers.count(Observer::Linearizability, operations);
         let shards = checkers::leaks(self).map_err(Observer::Leaks.finds())?;
         self.observers.count(Observer::Leaks, shards);
+        checkers::mirrors(self).map_err(Observer::Copies.finds())?;
         let stats = checkers::counters(self).map_err(Observer::Counters.finds())?;
         if self.options.mode == Mode::ColdRead {
             let blocks = checkers::single_flight(self).map_err(Observer::SingleFlight.finds())?;

@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use cards_core::Limit;
-use cards_world::Trace;
+use cards_world::{MirrorCounts, Trace};
 
 use crate::checkers::{Judged, Observer};
 use crate::efficiency::{Costs, Kind};
@@ -69,6 +69,8 @@ pub struct Summary {
     pub handed_over: u64,
     /// Withdrawals of pages, of shards that lived to the end.
     pub withdrawals: u64,
+    /// What has happened to groups of copies.
+    pub mirrors: MirrorCounts,
     /// What the runs of each kind have cost.
     pub costs: BTreeMap<Kind, Costs>,
     /// The lowest seed that failed.
@@ -135,6 +137,7 @@ impl Summary {
                 self.stale_hints += report.stale_hints;
                 self.handed_over += report.stats.handed_over;
                 self.withdrawals += report.stats.withdrawals;
+                self.mirrors.add(&report.mirrors);
                 let reached = Limit::ALL.map(|limit| (Fault::Reached(limit), report.reached.of(limit)));
                 let hedged = (Fault::Hedged, report.stats.hedged);
                 let reached = reached.into_iter().chain([hedged]).filter(|&(_, count)| count > 0);

@@ -1,9 +1,13 @@
 //! The registry at three nodes that keep it together, while nodes die and come back, in simulated time.
 
+mod maps;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use cards_coordinator::{Change, LedError, LedOutput, LedRegistry, MemberState, Refusal, View, WallClock};
+use cards_coordinator::{
+    Change, LedError, LedOutput, LedRegistry, MemberState, Refusal, Registry, View, WallClock,
+};
 use cards_core::Instant;
 use cards_register::{
     AcceptorState, Candidates, LeaderTiming, Led, ProposerId, Replica, ReplicaTiming, Reply, Request,
@@ -64,6 +68,7 @@ struct World {
     tickets: u64,
     /// The revision that any leader has shown.
     revision: u64,
+    proposers: Option<maps::Proposers>,
 }
 
 fn store(node: usize) -> StoreId {
@@ -72,6 +77,10 @@ fn store(node: usize) -> StoreId {
 
 impl World {
     fn new(seed: u64, members: &[&'static str]) -> Self {
+        Self::over(seed, members, registry())
+    }
+
+    fn over(seed: u64, members: &[&'static str], registry: Registry) -> Self {
         let mut world = Self {
             now: 0,
             random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
@@ -84,8 +93,9 @@ impl World {
             asked: BTreeMap::new(),
             tickets: 0,
             revision: 0,
+            proposers: None,
         };
-        let content = Led { leader: None, epoch: 0, content: registry().content() };
+        let content = Led { leader: None, epoch: 0, content: registry.content() };
         world.states[0] = AcceptorState::founder(store(0), content);
         (0..NODES).for_each(|node| world.start(node, true));
         members.iter().for_each(|name| world.begin(name));
@@ -173,6 +183,7 @@ impl World {
         for number in 0..self.members.len() {
             self.ask(number);
         }
+        self.propose();
         self.judge();
     }
 
@@ -245,6 +256,9 @@ impl World {
     }
 
     fn answered(&mut self, number: usize, asked: u64, answer: Result<(), LedError>) {
+        if number >= maps::PROPOSERS {
+            return self.proposal_answered(number, asked, answer);
+        }
         let now = self.now;
         let member = &mut self.members[number];
         match answer {

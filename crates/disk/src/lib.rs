@@ -75,7 +75,8 @@ pub use engine::{Engine, EngineKind};
 pub use error::{Altered, DiskError, JobError};
 pub use job::{Completion, EXTENTS_MAX, Extent, ExtentKind, Job, Op, Outcome, RawBuf};
 pub use managed::{
-    Column, DamagedPlace, Managed, ManagedColumn, ManagedError, ManagedOptions, ManagedVolume, Scrub,
+    Column, DamagedPlace, Examined, Managed, ManagedColumn, ManagedError, ManagedOptions, ManagedVolume,
+    Scrub,
 };
 pub use object::{ObjectError, ObjectFailure};
 pub use options::{Backend, DiskOptions, ObjectSource, Source};

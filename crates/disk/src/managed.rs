@@ -34,7 +34,7 @@ use std::thread::JoinHandle;
 use cards_array::store::ColumnKey;
 use cards_layout::domain::Domain;
 use cards_layout::domain::Name;
-use cards_layout::format::{self, Superblock, UNIT, Uuid};
+use cards_layout::format::{self, Slot, Superblock, SuperblockError, UNIT, Uuid};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
@@ -44,7 +44,7 @@ pub use self::error::ManagedError;
 pub use self::scrub::{DamagedPlace, Scrub};
 use crate::delivery::Delivery;
 use crate::disk::Disk;
-use crate::engine::EngineKind;
+use crate::engine::{Engine, EngineKind};
 use crate::error::DiskError;
 use crate::job::Work;
 use crate::mailbox::Reply;
@@ -97,6 +97,11 @@ pub struct Managed {
     counts: Arc<Counts>,
 }
 
+/// How its file or device is opened.
+fn inner(options: &ManagedOptions) -> DiskOptions {
+    DiskOptions { read_only: false, depth: DEPTH, delivery: Delivery::Event, ..options.disk.clone() }
+}
+
 /// What is on a managed disk, by its table.
 #[derive(Debug, Default)]
 pub(crate) struct Lists {
@@ -127,16 +132,46 @@ pub(crate) struct Counts {
     unsure: AtomicU64,
 }
 
+/// What is on a managed disk that nobody uses.
+#[derive(Debug)]
+pub struct Examined {
+    /// Bytes of the file or device.
+    pub size: u64,
+    /// Its volumes, in the order of its table.
+    pub volumes: Vec<ManagedVolume>,
+    /// The superblock that is damaged, and how; the other one serves.
+    pub damaged: Option<(Slot, SuperblockError)>,
+}
+
 impl Managed {
+    /// Reads a disk as [`Self::open`] does, and closes it again: nothing is written.
+    ///
+    /// # Errors
+    /// [`Self::open`] would fail.
+    pub fn examine(options: &ManagedOptions) -> Result<Examined, DiskError> {
+        let disk = Disk::open(&inner(options))?;
+        let failed = |source| DiskError::Managed { path: disk.name().into(), source: Box::new(source) };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|source| failed(ManagedError::Thread(source)))?;
+        // An engine belongs to the event loop in which it is made.
+        let opened = tokio::task::LocalSet::new().block_on(&runtime, async {
+            let engine = Engine::new(&disk);
+            let opened = open::open(&engine, disk.size(), options).await;
+            opened.and_then(|(store, _, found)| Ok((open::lists(&store)?, found.damaged)))
+        });
+        let (lists, damaged) = opened.map_err(failed)?;
+        Ok(Examined { size: disk.size(), volumes: lists.volumes, damaged })
+    }
+
     /// Opens a disk. Blocks until its tables are read. Regions that were being written when it was not closed are looked at
     /// afterwards, beside the requests of clients.
     ///
     /// # Errors
     /// It cannot be opened, is no managed disk, is damaged, or is none of this cluster.
     pub fn open(options: &ManagedOptions) -> Result<Arc<Self>, DiskError> {
-        let inner =
-            DiskOptions { read_only: false, depth: DEPTH, delivery: Delivery::Event, ..options.disk.clone() };
-        let inner = Disk::open(&inner)?;
+        let inner = Disk::open(&inner(options))?;
         let failed = |source| DiskError::Managed { path: inner.name().into(), source: Box::new(source) };
         let (commands, inbox) = unbounded_channel();
         let (opened, open) = mpsc::sync_channel(1);

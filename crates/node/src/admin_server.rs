@@ -288,6 +288,7 @@ async fn answer<'a>(
             Reply::Done {}
         }
         Request::RemoveVolume { volume } => {
+            mirrors::check_detached(node, &volume)?;
             coordinate(node, |done| Order::RemoveVolume { volume, done }).await?;
             Reply::Done {}
         }
@@ -427,7 +428,7 @@ fn set_limit(node: &Node, volume: Option<&str>, limit: Option<Limit>) -> Result<
         None => tracing::info!("clients of {whom} are not limited"),
     }
     // Requests that wait under the limit there was ask again under this one.
-    for thread in &node.threads {
+    for thread in node.threads.iter() {
         thread.post(Event::Call(Box::new(|local| {
             local.clients.borrow().iter().for_each(|client| client.wake())
         })));

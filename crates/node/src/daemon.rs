@@ -44,7 +44,7 @@ use crate::thread;
 use build::{Parts, build, fits_machine};
 use disks::{OpenedDisk, open_disks, open_journals};
 
-pub use disks::object_source;
+pub use disks::{examine_disk, examine_managed, object_source};
 pub use run::serve;
 
 /// A running daemon. Dropped without [`Daemon::drain`], it stops as if killed.

@@ -8,6 +8,7 @@ use cards_core::PgId;
 use cards_disk::DiskError;
 use cards_policies::policy::PolicyError;
 
+use crate::journal::Other as OtherFile;
 use crate::membership::{BeginError, HomeError};
 use crate::state_dir;
 
@@ -86,6 +87,23 @@ pub enum ServeError {
         /// Its size then.
         before: u64,
         /// What this node knows of it.
+        journal: PathBuf,
+    },
+    /// Another file is in the place of a disk.
+    #[error(
+        "disk {name:?}: {} is another file than was served here before, and {how}: it is not what the nodes of the cluster know as this \
+         disk; bring that one back, or mount what it is on. To begin with this one, remove {} first",
+        path.display(),
+        journal.display()
+    )]
+    DiskReplaced {
+        /// Its name in the configuration.
+        name: String,
+        /// Where it is.
+        path: PathBuf,
+        /// What tells that it has not the contents of that one.
+        how: OtherFile,
+        /// What this node knows of the disk.
         journal: PathBuf,
     },
     /// A disk has more blocks than there are numbers for them.

@@ -23,7 +23,7 @@ use cards_disk::JobError;
 use crate::node::buffers::Bytes;
 use crate::node::group_mail::GroupSendError;
 use crate::node::groups::Hosted;
-use crate::node::{Event, Local, Node};
+use crate::node::{Event, Inbox, Local, Node};
 
 pub(crate) use register::Registers;
 
@@ -57,7 +57,24 @@ impl Node {
     }
 }
 
+/// A data thread, for threads that the node's end waits for: they do not keep the node.
+struct Home {
+    threads: Arc<[Inbox]>,
+    number: usize,
+}
+
+impl Home {
+    fn call(&self, call: impl FnOnce(&Rc<Local>) + Send + 'static) {
+        self.threads[self.number].post(Event::Call(Box::new(call)));
+    }
+}
+
 impl Local {
+    /// This thread.
+    fn home(&self) -> Home {
+        Home { threads: Arc::clone(&self.node.threads), number: self.index.into() }
+    }
+
     /// Does something on the thread that drives a group: at once, if it is this one.
     fn at_home(self: &Rc<Self>, of: PgId, call: impl FnOnce(&Rc<Self>) + Send + 'static) {
         match self.node.home_of(of) == usize::from(self.index) {
@@ -137,7 +154,7 @@ impl Local {
     }
 
     fn group_work(&self, of: PgId, op: Op, work: Work<Bytes>) {
-        let node = Arc::clone(&self.node);
+        let home = self.home();
         let column = self.groups.borrow().get(&of).map(|hosted| hosted.column.clone());
         let Some(column) = column else { return };
         column.submit(work, move |result: Result<Option<Vec<u8>>, JobError>| {
@@ -148,7 +165,7 @@ impl Local {
                     "the column of a mirrored volume is given up here: its disk has failed"
                 );
             });
-            node.at_home(of, move |local| local.group(of, |group, now| group.done(now, op, result)));
+            home.call(move |local| local.group(of, |group, now| group.done(now, op, result)));
         });
     }
 

@@ -9,6 +9,7 @@
 //! Beside it is the [seal](crate::marks) of the disk, while nothing is written.
 
 mod changes;
+mod file;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -27,6 +28,7 @@ use crate::starting::Starting;
 use crate::state_dir::{is_full, remedy, replace};
 
 pub(crate) use changes::{Changes, Task};
+use file::FileIdentity;
 
 /// The layout of [`Entry`]. A file of a version that is not known counts as damaged.
 const VERSION: u32 = 2;
@@ -70,6 +72,9 @@ struct Entry {
     /// Its size when it was opened last, in bytes; zero in a file of an earlier release.
     #[serde(default)]
     bytes: u64,
+    /// The file it was when it was opened last; none of what is no file, and in a file of an earlier release.
+    #[serde(default)]
+    file: Option<FileIdentity>,
     /// The boot of the machine in which the disk was opened last.
     boot: String,
     /// The persistence life: another number as soon as applied writes may have been lost. Only grows.
@@ -175,6 +180,32 @@ pub(crate) enum OpenError {
     /// The disk is smaller than it was: what was at its end is gone.
     #[error("the disk was larger: {before} bytes")]
     Shrank { before: u64, journal: PathBuf },
+    /// Another file is in the place of the disk, and it cannot have the contents of that one.
+    #[error("the disk is another file, which {how}")]
+    Replaced { how: Other, journal: PathBuf },
+}
+
+/// What tells that another file has not the contents of the disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Other {
+    /// Nothing was ever written to it.
+    Blank,
+    /// It is larger than the disk was.
+    Larger {
+        /// Bytes of the file.
+        now: u64,
+        /// Those of the disk.
+        before: u64,
+    },
+}
+
+impl std::fmt::Display for Other {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Blank => f.write_str("was never written"),
+            Self::Larger { now, before } => write!(f, "has {now} bytes where the disk had {before}"),
+        }
+    }
 }
 
 impl Journal {
@@ -226,6 +257,15 @@ impl Journal {
         }
     }
 
+    /// Whether the disk can be the one that was served last. Nothing is changed.
+    ///
+    /// # Errors
+    /// It cannot be, or the file cannot be read.
+    pub(crate) fn check(state_dir: &Path, of: Of<'_>) -> Result<(), OpenError> {
+        let path = journal_path(state_dir, of.cluster, of.node, of.name);
+        read(&path, of.disk)?.map_or(Ok(()), |(entry, ..)| entry.admits(of, path))
+    }
+
     fn open_in(state_dir: &Path, of: Of<'_>, boot: String, is_first: bool) -> Result<Self, OpenError> {
         std::fs::create_dir_all(state_dir)?;
         let path = journal_path(state_dir, of.cluster, of.node, of.name);
@@ -246,6 +286,7 @@ impl Journal {
                     version: VERSION,
                     disk: of.disk.into(),
                     bytes: of.bytes,
+                    file: None,
                     boot: boot.clone(),
                     persistence: fresh(),
                     why: Why::PowerLost,
@@ -257,10 +298,9 @@ impl Journal {
                 (entry, CardJournal::default(), BTreeMap::new())
             }
         };
-        if of.bytes < entry.bytes {
-            return Err(OpenError::Shrank { before: entry.bytes, journal: path });
-        }
+        entry.admits(of, path.clone())?;
         entry.bytes = of.bytes;
+        entry.file = FileIdentity::of(Path::new(of.disk));
         let left = Seal::load(&marks_of(&path)).filter(|seal| seal.persistence == entry.persistence);
         let is_clean = left.is_some() || entry.clean;
         if entry.boot != boot && !is_clean {
@@ -431,6 +471,27 @@ impl Journal {
     }
 }
 
+impl Entry {
+    /// Refuses a disk that cannot be the one that the entry is of. `journal`: where the entry is.
+    fn admits(&self, of: Of<'_>, journal: PathBuf) -> Result<(), OpenError> {
+        let (before, now) = (self.bytes, of.bytes);
+        if now < before {
+            return Err(OpenError::Shrank { before, journal });
+        }
+        let disk = Path::new(of.disk);
+        let is_other =
+            matches!((self.file, FileIdentity::of(disk)), (Some(known), Some(found)) if known != found);
+        let how = match () {
+            // A backup that was put in its place has its contents, and its size.
+            () if !is_other => return Ok(()),
+            () if file::is_blank(disk) => Other::Blank,
+            () if now > before => Other::Larger { now, before },
+            () => return Ok(()),
+        };
+        Err(OpenError::Replaced { how, journal })
+    }
+}
+
 impl Note {
     fn of(note: CardNote, name: impl Fn(NodeId) -> String) -> Self {
         match note {
@@ -579,6 +640,42 @@ mod tests {
         let longer = Of { bytes: OF.bytes + 1, ..OF };
         drop(Journal::open_in(dir.path(), longer, "a".into(), false).unwrap());
         Journal::open_in(dir.path(), OF, "a".into(), false).unwrap_err();
+    }
+
+    #[test]
+    fn another_file_that_is_blank_or_larger_is_not_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = dir.path().join("disk.img");
+        let of = |bytes| Of { disk: disk.to_str().unwrap(), bytes, ..OF };
+        let open = |bytes| Journal::open_in(dir.path(), of(bytes), "a".into(), false);
+        let make = |data: usize, bytes: u64| {
+            let new = dir.path().join("new.img");
+            std::fs::write(&new, vec![1; data]).unwrap();
+            File::options().write(true).open(&new).unwrap().set_len(bytes).unwrap();
+            std::fs::rename(&new, &disk).unwrap();
+        };
+        let refused = |bytes| match open(bytes).map(drop).unwrap_err() {
+            OpenError::Replaced { how, .. } => how,
+            other => panic!("{other}"),
+        };
+        make(4096, OF.bytes);
+        drop(open(OF.bytes).unwrap());
+        // Clients may discard all of it.
+        File::options().write(true).open(&disk).unwrap().set_len(0).unwrap();
+        File::options().write(true).open(&disk).unwrap().set_len(OF.bytes).unwrap();
+        drop(open(OF.bytes).unwrap());
+        make(0, OF.bytes);
+        assert_eq!(refused(OF.bytes), Other::Blank);
+        make(4096, 2 * OF.bytes);
+        assert_eq!(refused(2 * OF.bytes), Other::Larger { now: 2 * OF.bytes, before: OF.bytes });
+        // What looks only finds the same, and changes nothing.
+        Journal::check(dir.path(), of(2 * OF.bytes)).unwrap_err();
+        make(4096, OF.bytes);
+        Journal::check(dir.path(), of(OF.bytes)).unwrap();
+        drop(open(OF.bytes).expect("a backup in its place"));
+        make(0, OF.bytes);
+        std::fs::remove_file(journal_path(dir.path(), OF.cluster, OF.node, OF.name)).unwrap();
+        drop(open(OF.bytes).expect("as the message says"));
     }
 
     #[test]

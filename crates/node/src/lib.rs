@@ -77,8 +77,9 @@ mod warm;
 mod web;
 
 pub use credentials::{read as read_identity, refuses};
-pub use daemon::{Daemon, object_source, serve};
+pub use daemon::{Daemon, examine_disk, examine_managed, object_source, serve};
 pub use error::ServeError;
+pub use journal::Other;
 pub use membership::HomeError;
 pub use scrub::scrubbed;
 

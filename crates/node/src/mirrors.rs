@@ -7,7 +7,7 @@ use cards_admin::{
     VolumeState,
 };
 use cards_array::group::{Map, State};
-use cards_config::PolicySpec;
+use cards_config::{PolicySpec, size};
 use cards_coordinator::{AttachMode, ColumnState, GroupColumn, GroupState, GroupVolume, NewGroup};
 use cards_policies::policy::normalize;
 
@@ -92,13 +92,34 @@ fn copy_state(volume: GroupState, column: &GroupColumn, held: Option<State>) -> 
     }
 }
 
+/// The registry knows of attachments a moment later.
+///
+/// # Errors
+/// The volume is attached at this node.
+pub(crate) fn check_detached(node: &Node, volume: &str) -> Result<(), Refusal> {
+    if node.cards.find(volume).is_none_or(|card| card.attach.volume != volume) {
+        return Ok(());
+    }
+    let message =
+        format!("volume {volume} is attached at this node; run `cards volume detach {volume}` first");
+    Err(Refusal { kind: RefusalKind::Busy, message })
+}
+
 /// What the registry is asked for, and the disks that it names.
 ///
 /// # Errors
-/// Its name or policy is none.
+/// Its policy is none, or this node cannot cache its blocks.
 pub(crate) fn new(node: &Node, new: NewVolume) -> Result<(NewGroup, Vec<String>), Refusal> {
     let NewVolume { name, size, copies, on, block, policy } = new;
     let bad = |message: String| Refusal { kind: RefusalKind::BadRequest, message };
+    let own = node.config.block;
+    if let Some(block) = block.filter(|block| *block != own) {
+        return Err(bad(format!(
+            "volume {name}: blocks of {} cannot be cached here: `block` of this node is {}, and a volume has the same; leave it out",
+            size::human(block),
+            size::human(own)
+        )));
+    }
     let policy = policy.unwrap_or_else(PolicySpec::default).to_string();
     let policy =
         normalize(&policy).map_err(|error| bad(format!("volume {name}: policy {policy}: {error}")))?;
@@ -106,7 +127,7 @@ pub(crate) fn new(node: &Node, new: NewVolume) -> Result<(NewGroup, Vec<String>)
         name,
         uuid: NewGroup::new_uuid(),
         bytes: size,
-        block_bytes: block.unwrap_or(node.config.block),
+        block_bytes: own,
         policy,
         modes: BTreeSet::from([AttachMode::Rw, AttachMode::Ro, AttachMode::Exclusive]),
         copies,

@@ -115,7 +115,8 @@ pub(crate) struct Node {
     pub(crate) control_wake: AtomicU64,
     /// By the number of the peer; with a coordinator, for all numbers there are.
     pub(crate) links: Box<[Link]>,
-    pub(crate) threads: Box<[Inbox]>,
+    /// Also for those who post from threads that the node's end waits for.
+    pub(crate) threads: Arc<[Inbox]>,
     /// The disks this node contributes, in the order of [`Node::own`], which has their numbers.
     pub(crate) disks: Vec<Arc<Disk>>,
     /// The managed disks, which have volumes among those, and columns of groups.

@@ -14,6 +14,7 @@ mod expressions;
 mod failures;
 mod floors;
 mod group_mail;
+mod groups;
 mod http;
 mod inquiry;
 mod limits;

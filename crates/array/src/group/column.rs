@@ -156,10 +156,13 @@ impl Column {
             return;
         }
         if self.sealing.as_ref().is_some_and(|sealing| sealing.term == term) {
+            // The primary is there, and waits: nobody is to take over from it.
+            self.heard = now;
             return self.go_on_sealing(now, true, out);
         }
         match self.gate(term) {
             Gate::Open => {
+                self.heard = now;
                 if let Some(report) = self.report.clone().map(Box::new) {
                     out.send(primary, Message::Sealed { term, report });
                 }
@@ -246,11 +249,12 @@ impl Column {
             if self.sealing.as_ref().is_none_or(|sealing| sealing.term > term) {
                 self.passes(from, term, out);
             }
-        } else if !self.claims && term >= self.refused_below() {
-            if self.promise.renew(now, member, term, &self.timing) {
-                self.heard = now;
-                out.send(from, Message::BeaconAck { member, sequence });
-            }
+        } else if !self.claims
+            && term >= self.refused_below()
+            && self.promise.renew(now, member, term, &self.timing)
+        {
+            self.heard = now;
+            out.send(from, Message::BeaconAck { member, sequence });
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::extents::EXTENTS_MAX;
 use super::origins::{APPLIED_MAX, ORIGINS_MAX};
+use super::primary::OPEN_MAX;
 
 /// How much a machine remembers.
 #[derive(Clone, Copy, Debug)]
@@ -14,6 +15,8 @@ pub(super) struct Bounds {
     pub(super) applied: usize,
     /// Commands of all clients that a column reports.
     pub(super) origins: usize,
+    /// Bytes of writes that are open at the columns, beyond which others wait.
+    pub(super) open: u64,
 }
 
 /// A mistake.
@@ -73,9 +76,15 @@ impl Made {
     pub(super) const fn bounds(self) -> Bounds {
         #[cfg(test)]
         if self.has_little_room {
-            return Bounds { extents: 1, copied: 1, applied: 2, origins: 2 };
+            return Bounds { extents: 1, copied: 1, applied: 2, origins: 2, open: 2 };
         }
-        Bounds { extents: EXTENTS_MAX, copied: 16 * EXTENTS_MAX, applied: APPLIED_MAX, origins: ORIGINS_MAX }
+        Bounds {
+            extents: EXTENTS_MAX,
+            copied: 16 * EXTENTS_MAX,
+            applied: APPLIED_MAX,
+            origins: ORIGINS_MAX,
+            open: OPEN_MAX,
+        }
     }
 
     #[cfg(test)]

@@ -34,6 +34,10 @@ pub struct Size {
     pub copy_bytes: u64,
 }
 
+/// Bytes of writes that are open at the columns, beyond which others wait: a column that needs longer for so many than
+/// [`GroupTiming::put_timeout`] is dropped, and one on a slow disk is not, however much there is to write.
+pub(super) const OPEN_MAX: u64 = 16 << 20;
+
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Stage {
     Sealing,
@@ -105,6 +109,14 @@ struct Put<P> {
     is_complete: bool,
     since: Instant,
     again: Again,
+}
+
+/// A write that has not begun.
+#[derive(Debug)]
+struct Write<P> {
+    extent: Extent,
+    payload: P,
+    origin: Option<Origin>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -200,7 +212,10 @@ pub(super) struct Primary<P> {
     puts: BTreeMap<u64, Put<P>>,
     gets: BTreeMap<u64, Get>,
     hardens: BTreeMap<u64, Harden>,
+    /// Commands that something open is in the way of.
     waiting: VecDeque<(Token, Command<P>)>,
+    /// Writes that wait because so many bytes are open, and for nothing else: none overlaps another one.
+    held: VecDeque<(Token, Write<P>)>,
     /// Results that are told while the right lasts.
     results: VecDeque<(Token, Option<P>)>,
     fill: Option<Fill>,
@@ -253,6 +268,7 @@ impl<P: Clone> Primary<P> {
             gets: BTreeMap::new(),
             hardens: BTreeMap::new(),
             waiting: VecDeque::new(),
+            held: VecDeque::new(),
             results: VecDeque::new(),
             fill: None,
             caught_up: Extents::default(),
@@ -295,6 +311,10 @@ impl<P: Clone> Primary<P> {
         }
         let hardens = mem::take(&mut self.hardens).into_values();
         again.extend(hardens.filter_map(|harden| Some((harden.token?, Command::Flush))));
+        let held = mem::take(&mut self.held).into_iter();
+        again.extend(held.map(|(token, Write { extent, payload, origin })| {
+            (token, Command::Write { extent, payload, origin })
+        }));
         again.append(&mut self.waiting);
         self.waiting = again;
         // The column that was filled last is in sync, or has to be filled again.
@@ -805,49 +825,77 @@ impl<P: Clone> Primary<P> {
                 Command::Read { extent } => (*extent, false),
                 Command::Write { extent, .. } => (*extent, true),
             };
-            let is_in_way =
-                |other: Extent, other_writes: bool| other.overlaps(extent) && (writes || other_writes);
-            let waits = behind.iter().any(|(other, other_writes)| is_in_way(*other, *other_writes))
-                || self.puts.values().any(|put| is_in_way(put.extent, true))
-                || self.gets.values().any(|get| is_in_way(get.extent, get.reason == Reason::Fill))
-                || writes && self.stage < Stage::Serving
-                || self.lacks_room(&command, own);
-            if waits {
-                behind.push((extent, writes));
-                self.waiting.push_back((token, command));
-                continue;
-            }
+            let waits = behind
+                .iter()
+                .any(|(other, other_writes)| other.overlaps(extent) && (writes || *other_writes))
+                || self.held.iter().any(|(_, write)| write.extent.overlaps(extent))
+                || self.is_in_way(extent, writes)
+                || writes && self.stage < Stage::Serving;
             match command {
-                Command::Flush => {}
-                Command::Read { extent } => {
-                    self.get(now, extent, (self.own, Reason::Command(token)), out);
+                command if waits => {
+                    behind.push((extent, writes));
+                    self.waiting.push_back((token, command));
                 }
                 Command::Write { extent, payload, origin } => {
-                    match origin.map_or(Known::New, |origin| own.origins.known(&origin)) {
-                        Known::Applied => self.results.push_back((token, None)),
-                        Known::Answered => refuse(token, CommandError::Answered, out),
-                        Known::InDoubt => refuse(token, CommandError::InDoubt, out),
-                        Known::New => {
-                            let origin =
-                                origin.map(|origin| Origin { oldest: self.oldest(&origin), ..origin });
-                            let (targets, confirmed) = (self.written(), Mask::default());
-                            let (reason, is_complete, since) = (Reason::Command(token), false, now);
-                            let again = Again::first(now, &self.timing);
-                            let put = Put {
-                                extent,
-                                payload,
-                                origin,
-                                reason,
-                                targets,
-                                confirmed,
-                                is_complete,
-                                since,
-                                again,
-                            };
-                            self.put(put, out);
-                        }
+                    let write = Write { extent, payload, origin };
+                    if self.lacks_room(&write, own) {
+                        behind.push((extent, writes));
+                        let Write { extent, payload, origin } = write;
+                        self.waiting.push_back((token, Command::Write { extent, payload, origin }));
+                    } else if !self.held.is_empty() || self.is_full(extent) {
+                        // A long one is not passed by short ones again and again.
+                        self.held.push_back((token, write));
+                    } else {
+                        self.write(now, token, write, out, own);
                     }
                 }
+                Command::Flush => {}
+                Command::Read { .. } => {
+                    self.get(now, extent, (self.own, Reason::Command(token)), out);
+                }
+            }
+        }
+        while let Some((_, first)) = self.held.front()
+            && !self.is_full(first.extent)
+            && let Some((token, write)) = self.held.pop_front()
+        {
+            if self.is_in_way(write.extent, true) || self.lacks_room(&write, own) {
+                let Write { extent, payload, origin } = write;
+                self.waiting.push_front((token, Command::Write { extent, payload, origin }));
+            } else {
+                self.write(now, token, write, out, own);
+            }
+        }
+    }
+
+    /// Whether a command cannot begin because of what is open.
+    fn is_in_way(&self, extent: Extent, writes: bool) -> bool {
+        let is_put = |put: &Put<P>| put.extent.overlaps(extent);
+        let is_get = |get: &Get| get.extent.overlaps(extent) && (writes || get.reason == Reason::Fill);
+        self.puts.values().any(is_put) || self.gets.values().any(is_get)
+    }
+
+    /// Whether a write has to wait for others to end.
+    fn is_full(&self, extent: Extent) -> bool {
+        let open: u64 = self.puts.values().map(|put| put.extent.length).sum();
+        open > 0 && open + extent.length > self.made.bounds().open
+    }
+
+    /// Begins a write.
+    fn write(&mut self, now: Instant, token: Token, write: Write<P>, out: &mut Outputs<P>, own: &Column) {
+        let Write { extent, payload, origin } = write;
+        match origin.map_or(Known::New, |origin| own.origins.known(&origin)) {
+            Known::Applied => self.results.push_back((token, None)),
+            Known::Answered => refuse(token, CommandError::Answered, out),
+            Known::InDoubt => refuse(token, CommandError::InDoubt, out),
+            Known::New => {
+                let origin = origin.map(|origin| Origin { oldest: self.oldest(&origin), ..origin });
+                let (targets, confirmed, reason) = (self.written(), Mask::default(), Reason::Command(token));
+                let (is_complete, since, again) = (false, now, Again::first(now, &self.timing));
+                self.put(
+                    Put { extent, payload, origin, reason, targets, confirmed, is_complete, since, again },
+                    out,
+                );
             }
         }
     }
@@ -867,8 +915,8 @@ impl<P: Clone> Primary<P> {
 
     /// Whether a command has to wait because columns would have to know too many of its client. One that is alone does not: if its client
     /// has sent it again since others were answered, it says so.
-    fn lacks_room(&self, command: &Command<P>, own: &Column) -> bool {
-        let Command::Write { origin: Some(origin), .. } = command else { return false };
+    fn lacks_room(&self, write: &Write<P>, own: &Column) -> bool {
+        let Some(origin) = &write.origin else { return false };
         if own.origins.known(origin) != Known::New {
             return false;
         }

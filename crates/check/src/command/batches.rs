@@ -36,6 +36,7 @@ fn add(total: &mut Summary, batch: Summary) {
     total.stale_hints += batch.stale_hints;
     total.handed_over += batch.handed_over;
     total.withdrawals += batch.withdrawals;
+    total.mirrors.add(&batch.mirrors);
     for (fault, count) in batch.faults {
         *total.faults.entry(fault).or_default() += count;
     }

@@ -2,6 +2,8 @@
 
 use std::ops::RangeInclusive;
 
+use cards_world::DriverMistake;
+
 /// More seeds than can be run; their count fits.
 const SEED_MAX: u64 = u64::MAX / 2;
 
@@ -17,6 +19,12 @@ pub(super) fn seeds(text: &str) -> Result<RangeInclusive<u64>, String> {
     let first = seed(first)?;
     let last = if last.is_empty() { SEED_MAX } else { seed(last.trim_start_matches('='))? };
     if first > last { Err(format!("{first} is greater than {last}")) } else { Ok(first..=last) }
+}
+
+/// By its name.
+pub(super) fn driver_mistake(text: &str) -> Result<DriverMistake, String> {
+    let named = DriverMistake::ALL.into_iter().find(|mistake| format!("{mistake:?}") == text);
+    named.ok_or_else(|| format!("`{text}` is none of {:?}", DriverMistake::ALL))
 }
 
 /// They go on until they are stopped.

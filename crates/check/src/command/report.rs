@@ -90,7 +90,7 @@ impl Report {
 
     /// Findings on standard output, failures on standard error.
     pub(super) fn print(&self) {
-        let Summary { passed, faults, judged, stale_hints, handed_over, withdrawals, costs, .. } =
+        let Summary { passed, faults, judged, stale_hints, handed_over, withdrawals, mirrors, costs, .. } =
             &self.summary;
         let operations = judged.get(&Observer::Linearizability).copied().unwrap_or(0);
         if let Some(Ran { hash, lines, outcomes, stats }) = &self.ran {
@@ -109,6 +109,9 @@ impl Report {
         say(format_args!("{operations} operations judged, {stale_hints} stale hints at the end"));
         say(format_args!("{handed_over} blocks handed over"));
         say(format_args!("{withdrawals} withdrawals of pages"));
+        if mirrors.maps > 0 {
+            say(format_args!("{mirrors:?}"));
+        }
         say(format_args!("judged: {judged:?}"));
         costs.iter().for_each(|(kind, costs)| say(costs.told(*kind)));
         if !self.missing.is_empty() {

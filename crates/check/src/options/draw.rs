@@ -112,7 +112,8 @@ impl Options {
     /// All nodes reach all disks.
     pub(crate) fn share_disks(&mut self, move_every: Duration) {
         self.nodes.move_every = move_every;
-        self.world.shared = self.world.volumes.iter().map(|spec| spec.id).collect();
+        let volumes = self.world.volumes.iter().map(|spec| spec.id);
+        self.world.shared = volumes.filter(|volume| volume.is_plain()).collect();
     }
 
     /// Disk nodes that die again and again, with answers that get lost, under clients of the same block or two.

@@ -164,6 +164,7 @@ impl Options {
             log: None,
             dead: None,
             stride: 1,
+            one_at_a_time: false,
             clocks: Clocks::default(),
             readers_of_block: 1,
         }

@@ -41,11 +41,13 @@ impl Options {
         }
         world.volumes[0].primary = columns[0];
         world.lease = millis(&mut rng, 100, 600);
-        world.disk_wait = Duration::from_secs(60);
+        world.disk_wait = Duration::from_secs(10);
         world.seal_after = Duration::ZERO;
         (world.shared, world.devices) = (Vec::new(), Vec::new());
         (world.exclusive, world.strangers) = (Vec::new(), Vec::new());
-        let lease = millis(&mut rng, 100, 400);
+        options.one_at_a_time = rng.chance(500);
+        let lease = if options.one_at_a_time { 160 } else { rng.range(40, 200) };
+        let lease = Duration::from_millis(lease);
         let timing = GroupTiming {
             lease,
             resend: lease / 5,
@@ -59,11 +61,14 @@ impl Options {
             columns,
             timing,
             register_loss: rng.pick(&[0, 50, 200]),
+            late_news: rng.pick(&[0, 300, 900]),
             slow: rng.pick(&[0, 5, 20]),
             mistake: None,
         }];
         options.readers.clear();
-        options.storm = millis(&mut rng, 1_500, 4_000);
+        options.storm = millis(&mut rng, 2_000, 5_000);
+        options.think = millis(&mut rng, 5, 40);
+        (options.clients, options.writers) = (rng.range(1, 2) as u32, rng.range(1, 3) as u32);
         (options.lone, options.log, options.dead) = (None, None, None);
         options.idle.clear();
         options.stride = 1;
@@ -77,10 +82,18 @@ impl Options {
         options.retains = false;
         let nodes = &mut options.nodes;
         (nodes.stays_dead, nodes.isolate, nodes.move_every) = (0, 0, Duration::ZERO);
-        if rng.chance(700) {
-            nodes.crash_every = millis(&mut rng, 200, 1_500);
+        nodes.crash_every = millis(&mut rng, 150, 1_000);
+        nodes.cut_every = rng.pick(&[Duration::ZERO, Duration::from_millis(400)]);
+        nodes.cut = lease * 4 + options.world.lease * 3;
+        // Mostly a little longer than it takes until another node is the primary.
+        if options.one_at_a_time {
+            // Nor does a column seem to be away: its node is heard within a quarter of the group's lease.
+            (nodes.cut_every, nodes.deafen_every) = (Duration::ZERO, Duration::ZERO);
+            (nodes.pause_every, nodes.reconnect_every) = (Duration::ZERO, Duration::ZERO);
+            nodes.timer_late = nodes.timer_late.min(Duration::from_millis(2));
+            (options.network.rare, options.network.loss) = (0, 0);
         }
-        nodes.downtime = millis(&mut rng, 10, 1_500);
+        nodes.downtime = (lease * 8).max(millis(&mut rng, 10, 1_500));
         options
     }
 }

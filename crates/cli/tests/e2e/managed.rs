@@ -336,7 +336,7 @@ fn volumes_are_made_and_removed_while_no_daemon_has_the_disk() {
     );
     fails(
         &["volume", "create", "x", "--size", "1M", "--disk", at, "--layout", "raid1"],
-        "--layout raid1:2: volumes over several disks cannot be made yet",
+        "--layout raid1:2: its copies are on disks of several nodes, and --disk names one",
     );
     create("log", "2M").ok();
     fails(&["volume", "remove", "data", "--disk", at], "add --force=data");

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
+use std::time::Instant;
+
 use serde_json::{Value, json};
 
 use crate::harness::client::Client;
@@ -130,12 +132,20 @@ struct Known {
     sent: Vec<AtomicU64>,
     writes: AtomicU64,
     reads: AtomicU64,
+    /// What the longest write took, in milliseconds: told with the test's output.
+    longest: AtomicU64,
 }
 
 impl Known {
     fn new() -> Self {
         let pieces = || (0..PIECES).map(|_| AtomicU64::new(0)).collect();
-        Self { acknowledged: pieces(), sent: pieces(), writes: AtomicU64::new(0), reads: AtomicU64::new(0) }
+        Self {
+            acknowledged: pieces(),
+            sent: pieces(),
+            writes: AtomicU64::new(0),
+            reads: AtomicU64::new(0),
+            longest: AtomicU64::new(0),
+        }
     }
 
     /// Each sector of a piece is of a seed that it may be of: not before `least`.
@@ -167,7 +177,9 @@ impl Writer {
                 let piece = random.below(PIECES);
                 tells.sent[piece as usize].store(seed, Ordering::SeqCst);
                 let bytes = content::bytes(piece * PIECE, PIECE as usize, seed);
+                let begun = Instant::now();
                 client.write(piece * PIECE, &bytes).expect("a write goes on");
+                tells.longest.fetch_max(begun.elapsed().as_millis() as u64, Ordering::SeqCst);
                 tells.acknowledged[piece as usize].store(seed, Ordering::SeqCst);
                 if flushes && seed % 16 == 0 {
                     client.flush().expect("a flush goes on");
@@ -221,6 +233,9 @@ impl Writer {
         self.stop.store(true, Ordering::SeqCst);
         self.thread.take().unwrap().join().expect("the writer had no error");
         reader.join().expect("the reader had no error");
+        let of = |count: &AtomicU64| count.load(Ordering::SeqCst);
+        let Known { writes, reads, longest, .. } = &*self.known;
+        println!("{} writes, {} reads, the longest write {} ms", of(writes), of(reads), of(longest));
         Arc::clone(&self.known)
     }
 }
@@ -275,6 +290,11 @@ fn a_primary_that_is_stopped_hands_the_volume_over() {
     assert!(status.success(), "{}", scene.cluster.node(first).log());
     writer.goes_on(20);
     assert_eq!(scene.primary(third), other);
+    let disk = dir.path().join(format!("fast{first}.img"));
+    let report: Value =
+        serde_json::from_str(&cards(&["disk", "show", disk.to_str().unwrap(), "--json"]).ok().stdout)
+            .unwrap();
+    assert_eq!(report["closed"], true, "{report}");
     scene.restart(first);
     scene.wait_in_sync();
     let known = writer.end(reader);

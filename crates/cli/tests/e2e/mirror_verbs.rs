@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use serde_json::Value;
 
@@ -20,9 +21,15 @@ fn disk(dir: &Path, node: usize, bytes: u64) -> PathBuf {
 
 /// Three nodes, each with a managed disk; that of node 3 is the smallest.
 fn start(dir: &Path) -> Cluster {
+    start_with(dir, "3s")
+}
+
+/// The same with leases of this length.
+fn start_with(dir: &Path, lease: &'static str) -> Cluster {
     let mut plan = Plan::new(dir, 3);
     // Long, so that no node is declared dead because the machine is busy: one that is has no copies of new volumes.
-    plan.coordinator = Coordinator::Embedded { keeper: 1, apart: None, lease: "3s" };
+    plan.lease = lease;
+    plan.coordinator = Coordinator::Embedded { keeper: 1, apart: None, lease };
     for (index, bytes) in [(0, 96 * MIB), (1, 128 * MIB), (2, 64 * MIB)] {
         plan.nodes[index].disks.push(Disk::managed("fast", &disk(dir, index + 1, bytes)));
     }
@@ -126,6 +133,10 @@ fn a_volume_is_created_shown_and_removed_over_three_running_daemons() {
     );
     assert!(twice.stderr.contains("they are in one failure domain (`n1`)"), "{}", twice.stderr);
 
+    let small = ["volume", "create", "x", "--size", "1M", "--layout", "raid1", "--block", "4K"];
+    let small = cards(&mut cluster, 1, &small);
+    assert!(small.stderr.contains("`block` of this node is 64 KiB"), "{}", small.stderr);
+
     let named = json(
         &mut cluster,
         1,
@@ -140,15 +151,23 @@ fn a_volume_is_created_shown_and_removed_over_three_running_daemons() {
             "--on",
             "n3:fast,n1:fast",
             "--block",
-            "4K",
+            "64K",
         ],
     );
     assert_eq!(named["disks"], serde_json::json!(["n3:fast", "n1:fast"]));
 
+    cards(&mut cluster, 2, &["volume", "attach", "data"]).ok();
+    let attached = cards(&mut cluster, 2, &["volume", "remove", "data", "--force=data"]);
+    assert!(attached.stderr.contains("run `cards volume detach data` first"), "{}", attached.stderr);
+    cards(&mut cluster, 2, &["volume", "detach", "data"]).ok();
+
     let unforced = cards(&mut cluster, 2, &["volume", "remove", "data"]);
     assert!(unforced.stderr.contains("to remove it, add --force=data"), "{}", unforced.stderr);
-    let removed = json(&mut cluster, 2, &["volume", "remove", "data", "--force=data"]);
-    assert_eq!(removed, serde_json::json!({"volume": "data", "waits_for": []}));
+    let removed = eventually("the registry has heard that it is detached", SHORT, || {
+        let removed = cards(&mut cluster, 2, &["volume", "remove", "data", "--force=data", "--json"]);
+        removed.status.success().then_some(removed.stdout)
+    });
+    assert_eq!(removed, "{\"volume\":\"data\",\"waits_for\":[]}\n");
     assert_eq!(names(&json(&mut cluster, 2, &["volume", "list"])), ["log"]);
     let gone = cards(&mut cluster, 2, &["volume", "show", "data"]);
     assert!(gone.stderr.contains("data"), "{}", gone.stderr);
@@ -206,6 +225,29 @@ fn a_node_that_was_down_removes_and_makes_its_copies_when_it_is_back() {
         shown[0]["mirror"]["state"].as_str().map(str::to_owned)
     });
     assert_eq!(state, "ready");
+}
+
+#[test]
+fn a_volume_waits_for_a_node_that_was_killed_before_it_made_its_copy() {
+    let dir = scratch();
+    // It is not declared dead meanwhile.
+    let mut cluster = start_with(dir.path(), "30s");
+    cluster.node(3).kill();
+    let socket = cluster.node(1).admin_socket();
+    let create = thread::spawn(move || {
+        let words = ["volume", "create", "data", "--size", "4M", "--layout", "raid1:3", "--socket", &socket];
+        run(&[&[CARDS], &words[..]].concat(), LONG)
+    });
+    let reason = eventually("it waits for node 3", SHORT, || {
+        let shown = cards(&mut cluster, 1, &["volume", "show", "data"]);
+        shown.stdout.contains("being made, waits for n3\n").then_some(shown.stdout)
+    });
+    assert!(reason.contains("n3:fast being made"), "{reason}");
+    let early = cards(&mut cluster, 2, &["volume", "attach", "data"]);
+    assert!(!early.status.success(), "{early}");
+    cluster.node(3).restart();
+    let made = create.join().unwrap().ok();
+    assert!(made.stdout.contains("layout       raid1:3\n"), "{made}");
 }
 
 #[test]

@@ -16,6 +16,8 @@ use crate::job::{Job, Op};
 pub(super) struct Found {
     pub(super) superblock: Superblock,
     pub(super) kind: EngineKind,
+    /// The superblock that is damaged, and how.
+    pub(super) damaged: Option<(Slot, SuperblockError)>,
 }
 
 /// Reads superblock and tables; the store, and what it wants first.
@@ -25,7 +27,7 @@ pub(super) async fn open(
     options: &ManagedOptions,
 ) -> Result<(Store, Vec<Effect>, Found), ManagedError> {
     let head = read(engine, 0, size.min(SUPERBLOCKS[1] + UNIT as u64)).await?;
-    let superblock = superblock(&head)?;
+    let (superblock, damaged) = superblock(&head)?;
     let sizes = superblock.sizes;
     if size < sizes.device {
         return Err(ManagedError::Short { now: size, before: sizes.device });
@@ -53,10 +55,11 @@ pub(super) async fn open(
     let mut out = Vec::new();
     let store = Store::open(superblock.clone(), &tables, opener, &mut out)?;
     lists(&store)?;
-    Ok((store, out, Found { superblock, kind: engine.kind().clone() }))
+    Ok((store, out, Found { superblock, kind: engine.kind().clone(), damaged }))
 }
 
-fn superblock(head: &[u8]) -> Result<Superblock, ManagedError> {
+/// The latest superblock, and the one that is damaged.
+fn superblock(head: &[u8]) -> Result<(Superblock, Option<(Slot, SuperblockError)>), ManagedError> {
     let decode = |slot: Slot| {
         let mut page = [0; UNIT];
         let there = head.get(SUPERBLOCKS[slot as usize] as usize..).unwrap_or_default();
@@ -65,16 +68,16 @@ fn superblock(head: &[u8]) -> Result<Superblock, ManagedError> {
         Superblock::decode(&page, slot)
     };
     match newest(decode(Slot::A), decode(Slot::B)) {
-        Ok(Chosen { mut value, damage, .. }) => match damage {
+        Ok(Chosen { mut value, damage, slot }) => match damage {
             // A newer program was at work: what it has left in the other slot is not the latest.
             Some(error @ SuperblockError::Version(_)) => Err(ManagedError::Version(error)),
             // The one that is damaged may be the latest: whether the disk was closed is not known.
-            Some(_) => {
+            Some(error) => {
                 value.closed = false;
                 value.boot = Uuid::default();
-                Ok(value)
+                Ok((value, Some((slot.other(), error))))
             }
-            None => Ok(value),
+            None => Ok((value, None)),
         },
         Err([error @ SuperblockError::Version(_), _] | [_, error @ SuperblockError::Version(_)]) => {
             Err(ManagedError::Version(error))

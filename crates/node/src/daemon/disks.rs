@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use cards_config::{Attached, Config, Delivery, Disk as DiskConfig, Object, Origin};
 use cards_core::{NodeId, PgId, VolumeSpec};
-use cards_disk::{Disk, DiskError, DiskOptions, Managed, ManagedOptions, ObjectSource};
+use cards_disk::{Disk, DiskError, DiskOptions, Examined, Managed, ManagedOptions, ObjectSource};
 use cards_policies::policy::normalize;
 
 use crate::error::ServeError;
@@ -73,24 +73,18 @@ type OpenedManaged = (Vec<Arc<Managed>>, Vec<Option<Arc<Managed>>>);
 
 /// Opens the managed disks, and puts their volumes behind the other disks in the configuration, each with the keys of its disk.
 fn open_managed(config: &mut Config) -> Result<OpenedManaged, ServeError> {
-    let is_managed = |disk: &DiskConfig| matches!(disk.origin, Origin::Managed(_));
     let (managed, plain): (Vec<_>, Vec<_>) =
         std::mem::take(&mut config.disks).into_iter().partition(is_managed);
     let (mut all, mut opened) = (Vec::new(), vec![None; plain.len()]);
     config.disks = plain;
     for disk in managed {
-        let options = ManagedOptions {
-            disk: disk_options(&disk, config),
-            name: Some(disk.name.clone()),
-            cluster: Some(config.cluster.clone()),
-            node: Some(config.node.clone()),
-        };
-        let managed =
-            Managed::open(&options).map_err(|source| ServeError::Disk { name: disk.name.clone(), source })?;
-        if managed.volumes().is_empty() {
-            tracing::warn!(
+        let managed = Managed::open(&managed_options(&disk, config))
+            .map_err(|source| ServeError::Disk { name: disk.name.clone(), source })?;
+        if managed.volumes().is_empty() && managed.columns().is_empty() {
+            tracing::info!(
                 disk = disk.name,
-                "a managed disk without volumes: make one with `cards volume create` while this daemon is stopped"
+                "a managed disk without volumes: `cards volume create --layout raid1` makes some with copies at several nodes; for one on this \
+                 disk only, stop this daemon and run it with --disk"
             );
         }
         for volume in managed.volumes() {
@@ -127,19 +121,8 @@ pub(super) fn open_disks(config: &mut Config, block: u32, starting: &Starting) -
             Some(managed) => Disk::of_volume(&managed, &name, &options),
             None => open_disk(&name, &options, starting),
         };
-        let opened = opened.map_err(|source| {
-            let journal = journal::journal_path(&config.state_dir, &config.cluster, &config.node, &name);
-            match source {
-                DiskError::Missing { path } | DiskError::Empty { path } if journal.exists() => {
-                    ServeError::DiskGone { name: name.clone(), path, journal }
-                }
-                source => ServeError::Disk { name: name.clone(), source },
-            }
-        })?;
-        // Blocks are numbered in 32 bits.
-        if opened.size().div_ceil(u64::from(block)) > u64::from(u32::MAX) {
-            return Err(ServeError::TooLarge { name, size: opened.size(), block });
-        }
+        let opened = opened.map_err(|source| not_opened(config, &name, source))?;
+        has_numbers(&name, opened.size(), block)?;
         let spec = VolumeSpec {
             id: PgId(0),
             primary: NodeId(0),
@@ -167,23 +150,102 @@ pub(super) fn open_journals(
     starting: &Starting,
 ) -> Result<Vec<Option<Mutex<Journal>>>, ServeError> {
     let open = |OpenedDisk { disk, spec }: &OpenedDisk| {
-        let of = journal::Of {
-            cluster: &config.cluster,
-            node: &config.node,
-            name: &spec.name,
-            disk: disk.name(),
-            bytes: spec.size_bytes,
-        };
-        let journal =
-            Journal::open(&config.state_dir, of, is_first, starting).map_err(|error| match error {
-                OpenError::Io(source) => ServeError::StateDir { path: config.state_dir.clone(), source },
-                OpenError::Shrank { before, journal } => {
-                    ServeError::DiskShrank { name: spec.name.clone(), now: spec.size_bytes, before, journal }
-                }
-            })?;
+        let of = journal_of(config, &spec.name, disk);
+        let journal = Journal::open(&config.state_dir, of, is_first, starting)
+            .map_err(|error| not_served(config, of, error))?;
         Ok(Some(Mutex::new(journal)))
     };
     opened.iter().map(|disk| if disk.spec.read_only { Ok(None) } else { open(disk) }).collect()
+}
+
+/// Why a disk cannot be opened: of one that was served before, also what to do to have it back.
+fn not_opened(config: &Config, name: &str, source: DiskError) -> ServeError {
+    let journal = journal::journal_path(&config.state_dir, &config.cluster, &config.node, name);
+    match source {
+        DiskError::Missing { path } | DiskError::Empty { path } if journal.exists() => {
+            ServeError::DiskGone { name: name.into(), path, journal }
+        }
+        source => ServeError::Disk { name: name.into(), source },
+    }
+}
+
+/// Blocks are numbered in 32 bits.
+fn has_numbers(name: &str, size: u64, block: u32) -> Result<(), ServeError> {
+    match size.div_ceil(u64::from(block)) > u64::from(u32::MAX) {
+        true => Err(ServeError::TooLarge { name: name.into(), size, block }),
+        false => Ok(()),
+    }
+}
+
+fn journal_of<'a>(config: &'a Config, name: &'a str, disk: &'a Disk) -> journal::Of<'a> {
+    journal::Of { cluster: &config.cluster, node: &config.node, name, disk: disk.name(), bytes: disk.size() }
+}
+
+/// Why a disk that was opened is not served.
+fn not_served(config: &Config, of: journal::Of<'_>, error: OpenError) -> ServeError {
+    let name = of.name.to_owned();
+    match error {
+        OpenError::Io(source) => ServeError::StateDir { path: config.state_dir.clone(), source },
+        OpenError::Shrank { before, journal } => {
+            ServeError::DiskShrank { name, now: of.bytes, before, journal }
+        }
+        OpenError::Replaced { how, journal } => {
+            ServeError::DiskReplaced { name, path: of.disk.into(), how, journal }
+        }
+    }
+}
+
+/// Opens a plain disk of the configuration, asks everything of it that a daemon asks before it is served, and closes it. Nothing is
+/// changed, and a server that is away is not waited for longer than `within`.
+///
+/// # Errors
+/// A daemon would refuse the disk.
+pub fn examine_disk(config: &Config, disk: &DiskConfig, within: Duration) -> Result<Arc<Disk>, ServeError> {
+    let options = DiskOptions { reconnect_wait: within, ..disk_options(disk, config) };
+    let opened = Disk::open(&options).map_err(|source| not_opened(config, &disk.name, source))?;
+    has_numbers(&disk.name, opened.size(), config.block as u32)?;
+    if !opened.read_only() {
+        let of = journal_of(config, &disk.name, &opened);
+        Journal::check(&config.state_dir, of).map_err(|error| not_served(config, of, error))?;
+    }
+    Ok(opened)
+}
+
+/// The same of all managed disks of the configuration, in its order; also whether their volumes have names of their own.
+pub fn examine_managed(config: &Config) -> Vec<(&DiskConfig, Result<Examined, ServeError>)> {
+    let (managed, plain): (Vec<_>, Vec<_>) = config.disks.iter().partition(|disk| is_managed(disk));
+    let mut names: Vec<String> = plain.iter().map(|disk| disk.name.clone()).collect();
+    let mut examine = |disk: &DiskConfig| {
+        let examined = Managed::examine(&managed_options(disk, config))
+            .map_err(|source| ServeError::Disk { name: disk.name.clone(), source })?;
+        for volume in &examined.volumes {
+            let volume = volume.name.to_string();
+            if names.contains(&volume) {
+                return Err(ServeError::VolumeTwice { disk: disk.name.clone(), volume });
+            }
+            names.push(volume);
+        }
+        match names.len() {
+            count if count > usize::from(PgId::MAX_DISKS) => {
+                Err(ServeError::TooManyVolumes { disk: disk.name.clone(), count })
+            }
+            _ => Ok(examined),
+        }
+    };
+    managed.into_iter().map(|disk| (disk, examine(disk))).collect()
+}
+
+fn is_managed(disk: &DiskConfig) -> bool {
+    matches!(disk.origin, Origin::Managed(_))
+}
+
+fn managed_options(disk: &DiskConfig, config: &Config) -> ManagedOptions {
+    ManagedOptions {
+        disk: disk_options(disk, config),
+        name: Some(disk.name.clone()),
+        cluster: Some(config.cluster.clone()),
+        node: Some(config.node.clone()),
+    }
 }
 
 /// What [`cards_disk`] wants to know of an object.

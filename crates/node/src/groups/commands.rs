@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use cards_array::group::{Client, Command, CommandError, Extent, Member, Origin, Token};
+use cards_array::group::{Client, Command, CommandError, Extent, GroupTiming, Member, Origin, Token};
 use cards_coordinator::MemberState;
 use cards_core::{
     CardJournal, CommandKind, CommandOrigin, DiskJournal, DiskWork, Input, IoError, Loss, OpId, Payload,
@@ -156,16 +156,21 @@ impl Local {
         let now = self.node.now();
         let since = |hosted: &mut Hosted| {
             let (map, group) = (hosted.group.map()?, &hosted.group);
-            Some((map.since, hosted.reign, group.life()?, group.is_new_life()))
+            Some((map.since, hosted.reign, group.life()?, group.is_new_life(), group.outlived()))
         };
-        let (Some((since, reign, life, held)), Some(known)) =
+        let (Some((since, reign, life, held, outlived)), Some(known)) =
             (self.hosted(of, since).flatten(), self.node.groups.get(of))
         else {
             return;
         };
         if reign != Some(since) {
             let members = self.node.members();
-            let acquainted = members.all().filter(|(_, member)| member.state != MemberState::Left);
+            // Leases of cards that end within a promise are over where it has been waited for.
+            let ends = news::grace(&self.node) <= GroupTiming::default().promise();
+            let outlived = outlived.filter(|_| ends);
+            let acquainted = members
+                .all()
+                .filter(|(node, member)| member.state != MemberState::Left && Some(*node) != outlived);
             let (persistence, loss) = (Persistence(life), Loss::Power);
             let term = Term {
                 journal: DiskJournal { volume: of, persistence, loss, held },

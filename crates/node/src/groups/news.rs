@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cards_array::group::{Group, GroupTiming, Map, Message, Size};
 use cards_array::store::ColumnKey;
 use cards_coordinator::{AttachMode, GroupVolume, View};
-use cards_core::{Coherence, Handover, Instant, NodeId, PgId, VolumeSpec};
+use cards_core::{Coherence, Duration, Handover, Instant, NodeId, PgId, VolumeSpec};
 use cards_disk::{Column, ManagedError};
 use cards_policies::policy::normalize;
 
@@ -56,6 +56,11 @@ pub(super) fn spec(record: &GroupVolume, primary: NodeId, since: u64) -> VolumeS
         coherence: Coherence::Confirmed,
         handover: Handover::Cache,
     }
+}
+
+/// How long cards of an earlier primary may be valid that this node has not heard.
+pub(super) fn grace(node: &Node) -> Duration {
+    Duration::from_nanos((node.config.lease * 3 / 2).as_nanos() as u64)
 }
 
 impl Local {
@@ -130,8 +135,7 @@ impl Local {
         };
         let node = &self.node;
         let size = Size { bytes: column.bytes(), copy_bytes: COPY_BYTES };
-        let grace = cards_core::Duration::from_nanos((node.config.lease * 3 / 2).as_nanos() as u64);
-        let timing = GroupTiming { grace, ..GroupTiming::default() };
+        let timing = GroupTiming { grace: grace(node), ..GroupTiming::default() };
         let group = Group::new(node.member(), column.found().clone(), size, timing, node.now());
         let hosted = Hosted {
             group,

@@ -4,7 +4,6 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use cards_array::group::{Answer, Map};
 use cards_coordinator::{Coordinator, GroupRegister};
@@ -38,9 +37,9 @@ impl Registers {
 impl Local {
     /// Asks the registry for a group.
     pub(super) fn ask_register(self: &Rc<Self>, of: PgId, proposal: Option<Map>) {
-        let node = Arc::clone(&self.node);
+        let home = self.home();
         let done = move |answer| {
-            node.at_home(of, move |local| local.group(of, |group, now| group.register(now, answer)));
+            home.call(move |local| local.group(of, |group, now| group.register(now, answer)));
         };
         let order = Order::Register { of, proposal: proposal.map(Box::new), done: Box::new(done) };
         if let Err(Order::Register { done, .. }) = self.node.membership.order(order) {

@@ -65,6 +65,8 @@ impl Look<'_> {
             let what = || format!("the end of managed disk {}", gone.name);
             note(self.submit(Change::RemoveManagedDisk { disk: gone.uuid }, what).await);
         }
+        problems.extend(self.node.managed.iter().flat_map(|managed| self.strays(managed)));
+        let mut note = |result: Result<(), String>| problems.extend(result.err());
         let mut groups: Vec<&GroupVolume> = self.view.groups.values().collect();
         groups.sort_by_key(|group| group.number);
         for group in groups {
@@ -105,6 +107,25 @@ impl Look<'_> {
         let name = disk.name.clone();
         let put = Change::PutManagedDisk { seat: self.seat.clone(), disk };
         self.submit(put, || format!("managed disk {name}")).await
+    }
+
+    /// The columns of volumes that the registry does not have, or not there. They may be all that is left of a volume whose registry was lost.
+    fn strays(&self, managed: &Managed) -> Vec<String> {
+        let is_known = |column: &&ManagedColumn| {
+            let group = self.view.groups.values().find(|group| group.uuid == column.volume);
+            group.is_some_and(|group| group.columns.iter().any(|known| known.disk == managed.uuid()))
+        };
+        let disk = managed.disk_name();
+        let say = |column: ManagedColumn| {
+            format!(
+                "managed disk {disk} has a copy of volume {column}, which the registry does not have: bring the registry back that had it, or \
+                 stop this daemon and run `cards volume remove {0} --disk {1} --force={0}`",
+                column.name,
+                managed.path()
+            )
+        };
+        let columns = managed.columns().into_iter();
+        columns.filter(|column| !is_known(&column)).map(say).collect()
     }
 
     /// Makes or removes a column of this node, if that is due, and says so.

@@ -93,6 +93,17 @@ pub enum HomeError {
         /// Where that one listens.
         address: String,
     },
+    /// A volume with copies at several nodes has the name.
+    #[error(
+        "disk {volume:?}: the cluster has a volume of this name already, with copies on managed disks of {nodes}; give the disk another \
+         `name` in [[disk]], or remove that volume at a node that runs (`cards volume remove {volume}`)"
+    )]
+    VolumeElsewhere {
+        /// The name of both.
+        volume: String,
+        /// The nodes that have copies.
+        nodes: String,
+    },
     /// The registry is gone, and it is not the first one.
     #[error(
         "the coordinator, {home}, has no registry, but this node had one or was a member (epoch {epoch}); bring the registry \

@@ -8,7 +8,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use cards_config::Mode;
-use cards_coordinator::{AttachMode, Change, Coordinator, Error, Member, Refusal, Seat, View, Volume};
+use cards_coordinator::{
+    AttachMode, Change, Coordinator, Error, GroupState, GroupVolume, Member, Refusal, Seat, View, Volume,
+};
 use cards_core::PgId;
 
 use super::session::Session;
@@ -103,8 +105,10 @@ async fn register(session: &Session, node: &Node, view: &View, seat: &Seat) -> V
     }
     for Wanted { volume, mode, is_valid } in wanted {
         let known = here().any(|attachment| attachment.volume == volume && attachment.mode == mode);
-        // A volume that the registry does not have, because its node was forgotten, has no attachments there.
-        if known || !view.volumes.contains_key(volume) {
+        // A volume that the registry does not have, because its node was forgotten, has no attachments there; one that is being removed
+        // gets none.
+        let is_ready = |group: &GroupVolume| group.state == GroupState::Ready;
+        if known || !view.volumes.contains_key(volume) && !view.groups.get(volume).is_some_and(is_ready) {
             continue;
         }
         let result = match mode {
@@ -115,7 +119,9 @@ async fn register(session: &Session, node: &Node, view: &View, seat: &Seat) -> V
         };
         match result {
             // The registry, or this card, has not heard yet that the volume was taken over or given back.
-            Err(Error::Refused(Refusal::AttachConflict { .. } | Refusal::UnknownVolume { .. })) => {}
+            Err(Error::Refused(
+                Refusal::AttachConflict { .. } | Refusal::UnknownVolume { .. } | Refusal::NotReady { .. },
+            )) => {}
             result => note(&format!("the attachment of {volume:?}"), result),
         }
     }

@@ -614,9 +614,13 @@ async fn join(
     }
 }
 
-/// No live member has a disk that is called as one of this node's.
+/// No live member has a disk, and the cluster no volume with copies, that is called as one of this node's.
 fn check_disks(view: &View, config: &Config) -> Result<(), HomeError> {
     for disk in &config.disks {
+        if let Some(group) = view.groups.get(&disk.name) {
+            let nodes: Vec<&str> = group.columns.iter().map(|column| column.node.as_str()).collect();
+            return Err(HomeError::VolumeElsewhere { volume: disk.name.clone(), nodes: nodes.join(", ") });
+        }
         let volume = view.volumes.get(&disk.name);
         let member = volume.and_then(|volume| registrar::live_node_of(view, volume));
         if let Some(other) = member.filter(|other| other.name != config.node) {

@@ -18,7 +18,7 @@ use super::link::outgoing::Frame;
 /// Bytes of payloads of all peers that this node holds at most.
 const BYTES_MAX: usize = 256 << 20;
 /// Of these, those of one peer.
-const OF_PEER_MAX: usize = 64 << 20;
+const OF_PEER_MAX: usize = 128 << 20;
 
 /// What is called with a message that has arrived, in the thread of its link: it must not block. False: this node does not host
 /// the group.

@@ -1,14 +1,21 @@
 //! Bits that change on their way between two nodes: what is read and written is right, and the nodes say so.
 
+use std::collections::HashSet;
 use std::io::Write as _;
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use cards_admin::{NewVolume, VolumeState};
+use cards_config::{Attach, Config, Disk, Origin};
 use cards_core::{Body, NodeId, mix};
+use cards_layout::format::{Sizes, Superblock, Uuid};
 use cards_wire::peer::{HEADER_SIZE, Header, OLDEST, Versions, encode_hello};
 
+use super::client::Client;
 use super::cluster::{BLOCK, Cluster};
 use super::group_mail;
 use super::peers::{read_hello, whole_frame};
@@ -86,9 +93,13 @@ impl Way {
 
 /// A cluster whose nodes come to node 1 by that way.
 fn cluster(nodes: usize, blocks: usize, cache: u64) -> (Cluster, Arc<Way>) {
+    cluster_with(nodes, blocks, |config| config.cache = cache)
+}
+
+fn cluster_with(nodes: usize, blocks: usize, change: impl Fn(&mut Config)) -> (Cluster, Arc<Way>) {
     let cluster = Cluster::with(nodes, blocks * BLOCK, |config| {
-        config.cache = cache;
         config.disk_wait = Duration::from_secs(10);
+        change(config);
     });
     cluster.wait("all know all", || (1..=nodes).all(|at| cluster.status(at).members.len() == nodes));
     let (way, address) = Way::open(cluster.config(1).address.clone().unwrap());
@@ -192,6 +203,87 @@ fn a_write_to_a_column_that_changes_on_its_way_is_dropped_and_the_connection_goe
     assert_eq!(node.group_mail.damaged.load(Ordering::Relaxed), 4);
     assert_eq!(found(&cluster, 1, 2), 4);
     assert_eq!(way.connections(), connections, "the connections go on");
+}
+
+/// An empty managed disk of 64 MiB in a file.
+fn format(path: &Path, name: &str) {
+    let bytes = 64 << 20;
+    let file = std::fs::File::create(path).unwrap();
+    file.set_len(bytes).unwrap();
+    let superblock = Superblock {
+        sequence: 1,
+        disk: Uuid::random(std::array::from_fn(|at| name.as_bytes().get(at).copied().unwrap_or_default())),
+        cluster: Uuid::default(),
+        cluster_name: None,
+        sizes: Sizes::choose(bytes).unwrap(),
+        closed: true,
+        journal_disk: None,
+        boot: Uuid::default(),
+        opened_us: 0,
+        node: None,
+        domain: None,
+        name: name.parse().unwrap(),
+    };
+    for (at, page) in superblock.fresh_tables().chain(superblock.fresh()) {
+        file.write_all_at(&page, at).unwrap();
+    }
+}
+
+#[test]
+fn both_copies_of_a_mirrored_volume_are_right_whatever_changes_on_their_way() {
+    const BLOCKS: usize = 48;
+    let dir = tempfile::tempdir().unwrap();
+    let image = |node: &str| dir.path().join(node);
+    let (cluster, way) = cluster_with(2, 1, |config| {
+        format(&image(&config.node), &format!("fast-{}", config.node));
+        let origin = Origin::Managed(image(&config.node));
+        config.disks.push(Disk::new(&format!("fast-{}", config.node), origin));
+    });
+    let volume = NewVolume {
+        name: "data".into(),
+        size: (BLOCKS * BLOCK) as u64,
+        copies: 2,
+        on: Vec::new(),
+        block: None,
+        policy: None,
+    };
+    cluster.wait("the disks are known", || cluster.admin(1).create_volume(volume.clone()).is_ok());
+    for node in [1, 2] {
+        let is_ready =
+            || cluster.admin(node).volume("data").is_ok_and(|volume| volume.state == VolumeState::Ready);
+        cluster.wait("the volume is made", is_ready);
+        cluster.admin(node).attach(Attach::new("data")).unwrap();
+    }
+    let connections = way.connections();
+    let flipped = Arc::new(AtomicUsize::new(0));
+    let (mut seen, count) = (0, Arc::clone(&flipped));
+    way.tamper(move |header, frame| {
+        if matches!(header, Header::Group { payload: 1.., .. }) {
+            seen += 1;
+            if seen % 3 == 0 {
+                count.fetch_add(1, Ordering::Relaxed);
+                flip(frame, HEADER_SIZE, mix(seen));
+            }
+        }
+    });
+    let mut clients = [1, 2].map(|node| Client::open(&cluster.socket(node), "data").unwrap());
+    let content: Vec<u8> = (0..BLOCKS * BLOCK / 8).flat_map(|at| mix(!at as u64).to_le_bytes()).collect();
+    for (at, block) in content.chunks(BLOCK).enumerate() {
+        clients[at % 2].write_fua((at * BLOCK) as u64, block).unwrap();
+    }
+    for client in &mut clients {
+        assert!(client.read(0, content.len()).unwrap() == content);
+    }
+    let damaged: u64 =
+        [1, 2].into_iter().map(|node| cluster.node(node).group_mail.damaged.load(Ordering::Relaxed)).sum();
+    assert_eq!(damaged, flipped.load(Ordering::Relaxed) as u64);
+    assert!(damaged >= BLOCKS as u64 / 3, "{damaged}");
+    assert_eq!(way.connections(), connections, "the connections go on");
+    for node in ["n1", "n2"] {
+        let disk = std::fs::read(image(node)).unwrap();
+        let units: HashSet<&[u8]> = disk.chunks(4096).collect();
+        assert!(content.chunks(4096).all(|unit| units.contains(unit)), "{node}");
+    }
 }
 
 #[test]

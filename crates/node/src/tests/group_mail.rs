@@ -126,20 +126,20 @@ fn payloads_for_which_there_is_no_memory_are_dropped_until_there_is() {
     let cluster = Cluster::start(2, 4096);
     let node = cluster.node(1);
     let mail = listen(node, |_| true);
-    // 64 MiB of one peer's.
-    let held: Vec<Bytes> = (1..=64)
+    // 128 MiB of one peer's.
+    let held: Vec<Bytes> = (1..=128)
         .map(|number| {
             put(&cluster, 2, 1, number, 1 << 20).unwrap();
             mail.put(number)
         })
         .collect();
-    put(&cluster, 2, 1, 65, 4096).unwrap();
+    put(&cluster, 2, 1, 129, 4096).unwrap();
     opened(&cluster, 2, 1).unwrap();
     mail.opened();
     cluster.wait("it is counted", || node.group_mail.without_room.load(Ordering::Relaxed) == 1);
     drop(held);
-    put(&cluster, 2, 1, 65, 4096).unwrap();
-    assert_eq!(mail.put(65).len(), 4096);
+    put(&cluster, 2, 1, 129, 4096).unwrap();
+    assert_eq!(mail.put(129).len(), 4096);
     assert!(mail.is_empty());
 }
 

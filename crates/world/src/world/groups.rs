@@ -28,8 +28,11 @@ use crate::memory::Tags;
 use crate::models::Models;
 use crate::node::{Alarm, Unit};
 
-/// A node has heard of a change within this.
+/// A node has heard of a change within this, ...
 const NEWS: Duration = Duration::from_millis(60);
+
+/// ... or, if the news are late, within this.
+const LATE_NEWS: Duration = Duration::from_millis(2_500);
 
 /// A register that says nothing for so long is asked again.
 const ANSWER: Duration = Duration::from_millis(30);
@@ -45,6 +48,8 @@ pub struct MirrorConfig {
     pub timing: GroupTiming,
     /// Questions to the register, and answers, that are lost, per mille.
     pub register_loss: u32,
+    /// News of a new primary that a node hears late, per mille.
+    pub late_news: u32,
     /// Operations of a column's disk that take long, per mille.
     pub slow: u32,
     /// What the driver does wrong, to show that it is found.
@@ -93,6 +98,8 @@ pub(super) struct Mirror {
     life: u64,
     /// All columns in sync have lost their power since.
     power_lost: bool,
+    /// Every column remembers everything: all were in sync when a term was opened, and none of their processes has ended since.
+    is_whole: bool,
     /// Makes what is drawn here.
     drawn: u64,
     pub(super) counts: MirrorCounts,
@@ -109,8 +116,29 @@ pub struct MirrorCounts {
     pub admissions: u64,
     /// Terms that have begun another persistence life.
     pub lives: u64,
-    /// Commands that the core repeated, and the group had done before.
+    /// Losses of power at all columns in sync.
+    pub power_lost: u64,
+    /// Commands of which no column knew any more whether they were applied.
     pub in_doubt: u64,
+    /// Commands that an earlier term had begun, and that were given to a group.
+    pub repeated: u64,
+    /// Commands that were open when a group stopped.
+    pub stopped: u64,
+}
+
+impl MirrorCounts {
+    /// Counts these, too.
+    pub fn add(&mut self, other: &Self) {
+        let Self { maps, terms, admissions, lives, power_lost, in_doubt, repeated, stopped } = *other;
+        self.maps += maps;
+        self.terms += terms;
+        self.admissions += admissions;
+        self.lives += lives;
+        self.power_lost += power_lost;
+        self.in_doubt += in_doubt;
+        self.repeated += repeated;
+        self.stopped += stopped;
+    }
 }
 
 /// A group at a node while its process lives.
@@ -156,6 +184,7 @@ impl Mirror {
             leader: (config.columns[0], 0),
             life: 0,
             power_lost: false,
+            is_whole: false,
             drawn: mix(seed ^ u64::from(config.volume.0)),
             counts: MirrorCounts::default(),
         }
@@ -201,16 +230,15 @@ impl<M: Models> World<M> {
     /// What has happened to the groups.
     #[must_use]
     pub fn mirror_counts(&self) -> MirrorCounts {
-        self.mirrors.values().fold(MirrorCounts::default(), |sum, mirror| {
-            let MirrorCounts { maps, terms, admissions, lives, in_doubt } = mirror.counts;
-            MirrorCounts {
-                maps: sum.maps + maps,
-                terms: sum.terms + terms,
-                admissions: sum.admissions + admissions,
-                lives: sum.lives + lives,
-                in_doubt: sum.in_doubt + in_doubt,
-            }
-        })
+        let mut sum = MirrorCounts::default();
+        self.mirrors.values().for_each(|mirror| sum.add(&mirror.counts));
+        sum
+    }
+
+    /// Every column of the group is in sync, and remembers everything.
+    #[must_use]
+    pub fn is_whole(&self, volume: PgId) -> bool {
+        self.mirrors.get(&volume).is_some_and(|mirror| mirror.is_whole && mirror.register.is_whole())
     }
 
     /// The columns of a group that are in sync by the register.
@@ -283,6 +311,7 @@ impl<M: Models> World<M> {
     pub(super) fn end_groups(&mut self, node: NodeId) {
         let groups = std::mem::take(&mut self.running(node).groups);
         for (volume, life) in groups {
+            self.mirror(volume).is_whole = false;
             for (work, _) in life.works.into_values() {
                 let Self { mirrors, columns, .. } = self;
                 let mirror = mirrors.get_mut(&volume).expect("a volume with a group");
@@ -309,8 +338,10 @@ impl<M: Models> World<M> {
     fn judge_power(&mut self, volume: PgId) {
         let mirror = &self.mirrors[&volume];
         let is_lossy = |node: NodeId| self.columns[&(node, volume)].record.is_lossy;
-        if mirror.in_sync().all(is_lossy) {
-            self.mirror(volume).power_lost = true;
+        if mirror.in_sync().all(is_lossy) && !mirror.power_lost {
+            let mirror = self.mirror(volume);
+            mirror.power_lost = true;
+            mirror.counts.power_lost += 1;
         }
     }
 
@@ -464,7 +495,10 @@ impl<M: Models> World<M> {
             return;
         }
         for node in (0..self.places.len() as u16).map(NodeId) {
-            let after = Duration::from_nanos(self.mirror(volume).draw() % NEWS.as_nanos() as u64);
+            let mirror = self.mirror(volume);
+            let late_news = mirror.config.late_news;
+            let within = if mirror.chance(late_news) { LATE_NEWS } else { NEWS };
+            let after = Duration::from_nanos(mirror.draw() % within.as_nanos() as u64);
             self.schedule(self.now + after, Action::TellRole { at: node, volume });
         }
     }
@@ -495,6 +529,7 @@ impl<M: Models> World<M> {
         let (map, life, is_new_life) = (group.map().cloned(), group.life(), group.is_new_life());
         let (Some(map), Some(life)) = (map, life) else { return };
         let since = map.since;
+        self.mirror(volume).is_whole = map.is_whole();
         let serving = self.running(node).groups[&volume].serving;
         if serving == Some(since) {
             return;
@@ -543,7 +578,9 @@ impl<M: Models> World<M> {
         let other = self.mirror(volume).other(node);
         let life = self.running(node).groups.get_mut(&volume).expect("it has stopped");
         let asked = std::mem::take(&mut life.commands);
-        let Some(since) = life.serving.take() else { return };
+        let serving = life.serving.take();
+        self.mirror(volume).counts.stopped += asked.len() as u64;
+        let Some(since) = serving else { return };
         let spec = self.spec_of(volume, other, since);
         self.control_input(node, ControlInput::Group { spec, term: None });
         for asked in asked.into_values() {
@@ -610,6 +647,9 @@ impl<M: Models> World<M> {
                     }
                     _ => vec![0; length as usize],
                 };
+                let epoch = self.leader(volume).map_or(0, |(_, epoch)| epoch);
+                let is_repeated = origin.is_some_and(|origin| origin.first_epoch < epoch);
+                self.mirror(volume).counts.repeated += u64::from(is_repeated);
                 let origin = origin.filter(|_| !ignores).map(origin_of);
                 Command::Write { extent: cards_array::group::Extent { offset, length }, payload, origin }
             }

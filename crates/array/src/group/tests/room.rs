@@ -65,8 +65,13 @@ impl Alone {
     fn send(&mut self, request: u64, oldest: u64) {
         let client = Client { member: Member { node: NodeId(5), incarnation: 1 }, shard: 0 };
         let origin = Some(Origin { client, request, oldest, first_epoch: 1 });
-        let extent = Extent { offset: request * 4096, length: 4096 };
-        self.group.command(NOW, Token(request), Command::Write { extent, payload: request, origin });
+        self.write(request, 1, origin);
+    }
+
+    /// A write of so many bytes.
+    fn write(&mut self, number: u64, length: u64, origin: Option<Origin>) {
+        let extent = Extent { offset: number * 4096, length };
+        self.group.command(NOW, Token(number), Command::Write { extent, payload: number, origin });
         self.settle();
     }
 
@@ -115,8 +120,22 @@ fn what_another_client_has_open_holds_up_none() {
     }
     let client = Client { member: Member { node: NodeId(6), incarnation: 1 }, shard: 0 };
     let origin = Some(Origin { client, request: 1, oldest: 1, first_epoch: 1 });
-    let extent = Extent { offset: 9 * 4096, length: 4096 };
-    alone.group.command(NOW, Token(9), Command::Write { extent, payload: 9, origin });
-    alone.settle();
-    assert_eq!(alone.open(), [1, 2, 9]);
+    alone.wrote(1);
+    assert_eq!(alone.open(), [2]);
+    alone.write(9, 1, origin);
+    assert_eq!(alone.open(), [2, 9]);
+}
+
+#[test]
+fn writes_wait_while_too_many_bytes_are_open_and_in_order() {
+    let mut alone = Alone::new();
+    // Two bytes may be open; a longer write is alone.
+    for (number, length) in [(1, 1), (2, 3), (3, 1), (4, 1)] {
+        alone.write(number, length, None);
+    }
+    assert_eq!(alone.open(), [1]);
+    alone.wrote(1);
+    assert_eq!(alone.open(), [2]);
+    alone.wrote(2);
+    assert_eq!(alone.open(), [3, 4]);
 }

@@ -23,6 +23,11 @@ fn in_sync(map: &Map) -> impl Iterator<Item = usize> + '_ {
     map.in_sync().map(|column| usize::from(map.columns[usize::from(column)].node.0))
 }
 
+/// The node that a client asks after this one: any, and in a calm each in its turn.
+fn next_node(is_calm: bool, node: usize, count: u64, random: &mut Random) -> usize {
+    if is_calm { (node + 1) % count as usize } else { random.below(count) as usize }
+}
+
 /// Microseconds of the world's time.
 pub(super) type Time = u64;
 pub(super) const MS: Time = 1000;
@@ -739,7 +744,7 @@ impl World {
         // Nothing was heard for some time: it tries another node.
         if client.asks_since + 60 * MS < now {
             client.asks_since = now;
-            client.node = self.random.below(count) as usize;
+            client.node = next_node(self.is_calm, client.node, count, &mut self.random);
         } else if *sent != 0 && !self.random.chance(300) {
             return;
         }
@@ -844,7 +849,7 @@ impl World {
             Reply::Failed(CommandError::NotPrimary) => {
                 if client.node == node {
                     client.asks_since = now;
-                    client.node = self.random.below(self.nodes.len() as u64) as usize;
+                    client.node = next_node(self.is_calm, node, self.nodes.len() as u64, &mut self.random);
                 }
                 return;
             }

@@ -34,7 +34,7 @@ pub(super) struct Create {
     /// space]
     #[arg(long, value_name = "NODE:DISK", value_delimiter = ',')]
     pub(super) on: Vec<String>,
-    /// The unit of caching [default: that of the node that is asked]
+    /// The unit of caching, which has to be `block` of the nodes [default: that of the node that is asked]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub(super) block: Option<u64>,
     /// Its policy [default: as for disks]

@@ -58,14 +58,24 @@ pub(super) fn create(path: &Path, name: &Name, bytes: u64, json: bool) -> Result
 pub(super) fn remove(path: PathBuf, volume: String, force: Option<&str>, json: bool) -> Result<(), Error> {
     let disk = open(&path)?;
     let failed = |source| VolumeError::Managed { path: path.clone(), source: Box::new(source) };
-    if !disk.volumes().iter().any(|known| known.name.as_str() == volume) {
+    let is_volume = disk.volumes().iter().any(|known| known.name.as_str() == volume);
+    let copy = disk.columns().into_iter().find(|copy| copy.name.as_str() == volume);
+    if !is_volume && copy.is_none() {
         let there = disk.volumes().iter().map(|volume| volume.name.to_string()).collect();
         return Err(failed(ManagedError::NoVolume { volume, there }).into());
     }
     if force != Some(volume.as_str()) {
         return Err(VolumeError::NotForced { path, volume }.into());
     }
-    disk.remove_volume(&volume).map_err(failed)?;
+    match copy {
+        // Of a volume that no registry has any more: else its nodes remove it.
+        Some(copy) => tokio::runtime::Builder::new_current_thread()
+            .build()
+            .map_err(Error::EventLoop)?
+            .block_on(disk.remove_column(copy.key()))
+            .map_err(failed)?,
+        None => disk.remove_volume(&volume).map_err(failed)?,
+    }
     disk.close();
     let text = format!("volume {volume} is removed\n");
     output::print_either(json, &Removed { volume }, || text)

@@ -52,12 +52,12 @@ mod tests {
             reason: None,
             attached: None,
             cached_blocks: 0,
+            mirror: None,
             io: Io {
                 ops: (hits > 0).then_some(read).into_iter().collect(),
                 local_hits: hits,
                 ..Io::default()
             },
-            mirror: None,
         }
     }
 
