@@ -20,13 +20,31 @@ impl Status {
                 None => format!("{who}: all is well ({})", self.facts()),
             };
         }
-        match self.failing.as_slice() {
-            // Its problem, with what to do, is the first one.
-            [] | [_] => {
-                format!("{who}: {}", self.problems.first().map_or("see the daemon's log", String::as_str))
-            }
-            failing => format!("{who}: {}", failing.join("; ")),
+        match self.first_problem() {
+            Some(first) => format!("{who}: {}", self.problems[first]),
+            None if self.problems.is_empty() => format!("{who}: see the daemon's log"),
+            None => format!("{who}: {}", self.failing.join("; ")),
         }
+    }
+
+    /// The problem that [`headline`](Self::headline) says as a whole, with what to do: that of what fails, else the most harmful one. None if
+    /// several things fail, which are named there without what to do.
+    fn first_problem(&self) -> Option<usize> {
+        match self.failing.as_slice() {
+            [] => (!self.problems.is_empty()).then_some(0),
+            [failing] => {
+                let is_of = |problem: &String| problem.starts_with(failing.as_str());
+                self.problems.iter().position(is_of).or((!self.problems.is_empty()).then_some(0))
+            }
+            _ => None,
+        }
+    }
+
+    /// The problems that [`headline`](Self::headline) does not say as a whole, the most harmful first.
+    pub fn other_problems(&self) -> impl Iterator<Item = &str> {
+        let first = self.first_problem();
+        let others = self.problems.iter().enumerate().filter(move |(at, _)| Some(*at) != first);
+        others.map(|(_, problem)| problem.as_str())
     }
 
     /// The members that may stand still: `n2 is silent for 1.4 s`. None if there are none.

@@ -16,9 +16,9 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// What that means, for people, by which of the nodes that keep it are up.
+    /// What that means, for people, by how many nodes are up, and which of the nodes that keep it.
     #[must_use]
-    pub fn describe(&self, is_up: impl Fn(&str) -> bool) -> String {
+    pub fn describe(&self, up: usize, is_up: impl Fn(&str) -> bool) -> String {
         let names = self.arbiters.join(", ");
         let leader = self.leader.as_ref().map(|leader| format!(", led by {leader}")).unwrap_or_default();
         if self.changes {
@@ -27,6 +27,13 @@ impl Registry {
             );
         }
         let count = self.arbiters.len();
+        if count < 2 && up >= 3 {
+            return format!(
+                "the registry is at {names} only, though {up} nodes are up: while that is away nobody joins, leaves or is declared dead. If \
+                 this stays so, restart the daemons of the other nodes, one after the other: after `cards cluster recover` a node that \
+                 had a part of the earlier registry keeps one of this after its next start"
+            );
+        }
         if count < 2 {
             return format!(
                 "the registry is at {names} only, as in a cluster of fewer than three nodes: while that is away nobody joins, leaves or \
@@ -62,11 +69,17 @@ mod tests {
         let said = |leader: Option<&str>, arbiters: &[&str]| {
             let arbiters = arbiters.iter().map(|name| (*name).to_owned()).collect();
             Registry { leader: leader.map(str::to_owned), arbiters, changes: false }
-                .describe(|name| !name.ends_with('-'))
+                .describe(2, |name| !name.ends_with('-'))
         };
         assert!(
             said(Some("n1"), &["n1"])
                 .starts_with("the registry is at n1 only, as in a cluster of fewer than three")
+        );
+        let recovered = Registry { leader: Some("n2".into()), arbiters: vec!["n2".into()], changes: false };
+        let text = recovered.describe(3, |_| true);
+        assert!(
+            text.contains("at n2 only, though 3 nodes are up") && text.contains("restart the daemons"),
+            "{text}"
         );
         assert_eq!(
             said(Some("n2"), &["n1", "n2", "n3"]),
@@ -90,7 +103,7 @@ mod tests {
         );
         let arbiters = vec!["n1".to_owned(), "n2".to_owned()];
         assert_eq!(
-            Registry { leader: Some("n1".into()), arbiters, changes: true }.describe(|_| true),
+            Registry { leader: Some("n1".into()), arbiters, changes: true }.describe(2, |_| true),
             "the registry is being handed over, to or from n1, n2, led by n1: until that is done none may fail"
         );
     }

@@ -101,6 +101,8 @@ pub(crate) struct Published {
     pub(crate) view: Option<Arc<View>>,
     /// Who keeps it, as the store says.
     pub(crate) kept: Kept,
+    /// The store of this node is one of those.
+    pub(crate) keeps: bool,
     /// The store cannot be used any more.
     pub(crate) failed: Option<String>,
     /// Its disk is so slow that it may keep nodes from leading.
@@ -198,15 +200,18 @@ impl Local {
     /// What an operator has to know of this node's part.
     #[must_use]
     pub fn problems(&self) -> Vec<String> {
-        let Published { failed, held_up, view, .. } = self.shared.published.borrow().clone();
+        let Published { failed, held_up, view, keeps, .. } = self.shared.published.borrow().clone();
         let held_up = held_up.filter(|_| view.is_some());
         let stranger = *self.shared.stranger.lock().unwrap_or_else(PoisonError::into_inner);
         let stranger = stranger.is_some_and(|at| at.elapsed() < Duration::from_secs(60)).then(|| {
-            "nodes of a cluster of this name follow another registry than this node's: if this node has lost its state_dir, stop it, remove \
+            "nodes of a cluster of this name follow another registry than this node's. If the cluster has gone on with this one (`cards \
+             cluster recover`), they were forgotten and have to join anew. Only if this node has lost its state_dir, stop it, remove \
              `register` and `membership.json` there, and have `[coordinator.embedded]` in its file name one of those nodes"
                 .to_owned()
         });
-        [self.shared.problem.clone(), failed, held_up, stranger].into_iter().flatten().collect()
+        // What was put aside is wanted no more once this node keeps a part again.
+        let aside = self.shared.problem.clone().filter(|_| !keeps);
+        [aside, failed, held_up, stranger].into_iter().flatten().collect()
     }
 
     /// Makes a change. It is durable when this returns.

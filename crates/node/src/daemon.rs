@@ -112,7 +112,9 @@ impl Daemon {
         let journals = open_journals(&config, &opened.disks, life.is_first, starting)?;
         let volumes: Vec<_> = opened.disks.iter().map(OpenedDisk::identity).collect();
         let numbers = numbers::assign(&config, &volumes, life.incarnation);
-        let endpoints = front::bind(&config.nbd, &mut starting.sockets())?;
+        // What another process has taken is found before others hear of this node. Until it serves, clients are refused, and do not wait without a
+        // word.
+        drop(front::bind(&config.nbd, &mut starting.sockets())?);
         let mut port = net::Port { listeners, registry: None };
         let (me, membership, session) = match joining {
             None => (NodeId(0), Membership::alone(&config.node), None),
@@ -123,6 +125,7 @@ impl Daemon {
                 (joined.number, session.membership(joined), Some(session))
             }
         };
+        let endpoints = front::bind(&config.nbd, &mut starting.sockets())?;
         let node = Arc::new(build(Parts {
             config,
             identity: own,

@@ -1,7 +1,7 @@
 //! What is wrong at a node, the most harmful first.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::SystemTime;
 
 use cards_admin::{Lost, Member, MemberState, Volume, VolumeState};
@@ -145,7 +145,8 @@ fn copies(node: &Node, known: &Known) -> Option<Problem> {
 /// What is wrong with the disks of this node.
 fn own_disks(node: &Node) -> impl Iterator<Item = Problem> {
     let seen = node.disks_seen.iter().zip(&node.disk_errors).zip(&node.damage);
-    node.disks.iter().zip(&node.own).zip(seen).flat_map(|((disk, spec), ((seen, errors), damage))| {
+    let mut told = BTreeSet::new();
+    node.disks.iter().zip(&node.own).zip(seen).flat_map(move |((disk, spec), ((seen, errors), damage))| {
         let name = &spec.name;
         let mut problems = Vec::new();
         if disk.sync_failed() {
@@ -173,7 +174,13 @@ fn own_disks(node: &Node) -> impl Iterator<Item = Problem> {
         );
         problems.extend(damaged.map(|damaged| Problem::failing(Harm::Failing, damaged, &remedy)));
         let short = seen.room().filter(|room| room.is_short(disk.size()) && !spec.read_only);
-        problems.extend(short.map(|room| Problem::new(Harm::Risk, short_of_room(name, disk.name(), room))));
+        // The file is that of a managed disk, whatever volumes are on it.
+        let (is_first, file) = match disk.managed() {
+            Some(managed) => (told.insert(managed.uuid()), managed.disk_name().as_str()),
+            None => (true, name.as_str()),
+        };
+        let short = short.filter(|_| is_first);
+        problems.extend(short.map(|room| Problem::new(Harm::Risk, short_of_room(file, disk.name(), room))));
         problems
     })
 }

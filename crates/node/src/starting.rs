@@ -115,7 +115,7 @@ impl Starting {
             registry: None,
             epoch: 0,
             version: env!("CARGO_PKG_VERSION").into(),
-            secure: false,
+            secure: !self.config.insecure && self.config.identity_files().any(),
             in_clear: Vec::new(),
             certificate_ends_s: None,
             uptime_s: self.since.elapsed().as_secs(),

@@ -95,7 +95,7 @@ fn render(status: &cards_admin::Status, before: Option<&cards_admin::Status>, al
 fn heading(status: &cards_admin::Status) -> String {
     let mut text = status.headline() + "\n";
     if !status.healthy {
-        status.problems.iter().skip(1).for_each(|problem| text += &format!("  {problem}\n"));
+        status.other_problems().for_each(|problem| text += &format!("  {problem}\n"));
         text += &format!("  ({})\n", status.facts());
     }
     text
@@ -123,7 +123,12 @@ fn registry(status: &cards_admin::Status) -> String {
             matches!(member.state, MemberState::Here | MemberState::Up | MemberState::Connecting)
         })
     };
-    status.registry.as_ref().map(|registry| format!("  {}\n", registry.describe(is_up))).unwrap_or_default()
+    let up = status.members.iter().filter(|member| is_up(&member.name)).count();
+    status
+        .registry
+        .as_ref()
+        .map(|registry| format!("  {}\n", registry.describe(up, is_up)))
+        .unwrap_or_default()
 }
 
 /// How what is said to the members is kept from others: a line for each way, if it is.
@@ -458,6 +463,29 @@ mod tests {
             "{text}"
         );
         assert!(text.lines().any(|line| line.trim().starts_with("n2") && line.ends_with("down")), "{text}");
+    }
+
+    #[test]
+    fn what_fails_comes_first_and_each_problem_is_said_once_with_what_to_do() {
+        let mut status = sample();
+        let problem = |what: &str| format!("{what}; do this about it");
+        let (dead, (one, two)) =
+            ("node n4: declared dead".to_owned(), ("volume a: 1 write failed", "volume b: 1 read failed"));
+        (status.healthy, status.failing) = (false, vec![one.into()]);
+        status.problems = vec![dead.clone(), problem(one)];
+        let text = render(&status, None, false);
+        assert!(text.starts_with(&format!("n1 of cluster lab: {}\n  {dead}\n  (", problem(one))), "{text}");
+        status.failing.push(two.into());
+        status.problems = vec![problem(one), problem(two), dead.clone()];
+        let text = render(&status, None, false);
+        assert!(
+            text.starts_with(&format!(
+                "n1 of cluster lab: {one}; {two}\n  {}\n  {}\n  {dead}\n  (",
+                problem(one),
+                problem(two)
+            )),
+            "{text}"
+        );
     }
 
     #[test]

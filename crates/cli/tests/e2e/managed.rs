@@ -241,11 +241,24 @@ fn a_flipped_bit_is_an_error_that_is_named_and_the_rest_is_served() {
         "{found}"
     );
     assert!(scrub(2).fails().stderr.contains("the disk of volume data is at node n1: ask the daemon there"));
+    // A daemon that has not read them knows it from a scrub, and says so until they are written anew.
+    assert!(cluster.node(1).terminate().success());
+    cluster.node(1).restart();
+    assert_eq!(cluster.node(1).status()["disks"][0]["damaged"], 0);
+    scrub(1).fails();
+    let line = headline(&mut cluster, 1);
+    assert!(
+        line.contains(&format!("volume data: the 4 KiB at byte {place} are not what was written there")),
+        "{line}"
+    );
+    assert_eq!(cluster.node(1).status()["disks"][0]["damaged"], 4096);
     // What is written anew can be read.
     let mut client = cluster.export(2, "data").open();
     client.write(place, &content::bytes(place, 4096, SEED)).expect("a write of the whole unit");
     client.flush().expect("a flush");
     content::check(&cluster.export(1, "data").read(0, 4 << 20).unwrap(), 0, SEED);
+    assert_eq!(cluster.node(1).status()["disks"][0]["damaged"], 0);
+    assert!(!headline(&mut cluster, 1).contains("at byte"), "{}", headline(&mut cluster, 1));
     assert_eq!(scrub(1).ok().stdout, "read         24 MiB\ndamaged      nothing\n");
 }
 
@@ -356,6 +369,15 @@ fn volumes_are_made_and_removed_while_no_daemon_has_the_disk() {
     let mut cluster = Cluster::start(plan);
     fails(&["volume", "create", "x", "--size", "1M", "--disk", at], "in use by another daemon or program");
     fails(&["disk", "scrub", at], "in use by another daemon or program");
+    let other = dir.path().join("other.img");
+    File::create(&other).unwrap().set_len(64 * MIB).unwrap();
+    cards(&["disk", "format", text(&other), "--name", "other"]).ok();
+    let socket = cluster.node(1).admin_socket();
+    fails(
+        &["volume", "create", "log", "--size", "1M", "--disk", text(&other), "--socket", &socket],
+        "volume \"log\": node n1 of cluster lab has a volume of this name",
+    );
+    cards(&["volume", "create", "x", "--size", "1M", "--disk", text(&other), "--socket", &socket]).ok();
     assert_eq!(cluster.node(1).status()["volumes"].as_array().unwrap().len(), 1);
     assert!(cluster.node(1).terminate().success());
     cards(&["disk", "format", at, "--force=fast1", "--name", "fast1"]).ok();

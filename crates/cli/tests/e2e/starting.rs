@@ -1,8 +1,8 @@
 //! A daemon that waits for its coordinator, or for its disk's server, says so to whoever asks.
 
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::os::unix::net::UnixDatagram;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::time::Duration;
 
 use crate::harness::cluster::{CARDS, Cluster};
@@ -51,7 +51,11 @@ fn while_a_daemon_waits_for_its_coordinator_every_verb_says_so() {
     let error: serde_json::Value = serde_json::from_str(&refused.stdout).expect("an error in JSON");
     assert_eq!(error["error"]["kind"], "starting", "{refused}");
 
-    // So do its ports, at once.
+    // Its NBD socket does not take clients, who would wait for a word.
+    let nbd = socket.replace("admin.sock", "nbd.sock");
+    let error = UnixStream::connect(&nbd).expect_err("a client is let in");
+    assert!(matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound), "{error}");
+    // Its other ports say it, at once.
     let answer = get(page, "n2");
     assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains(&headline), "{answer}");
     assert!(answer.contains("\"kind\":\"starting\""), "{answer}");

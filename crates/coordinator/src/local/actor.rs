@@ -512,11 +512,15 @@ impl Actor {
         }
         self.told = self.rolled;
         let kept = self.kept();
+        let accepted = self.node.replica().state().accepted.as_ref();
+        let keeps = accepted
+            .is_some_and(|Accepted { value, .. }| value.arbiters.stores().any(|store| store == self.id));
         self.published.send_modify(|published| {
             if let Some(view) = view {
                 published.view = view;
             }
             published.kept = kept;
+            published.keeps = keeps;
         });
     }
 

@@ -77,9 +77,10 @@ pub enum RemoteError {
     },
     /// It keeps another registry.
     #[error(
-        "{address} keeps another registry than the one that this node is a member of, for a cluster of the same name: it has lost \
-         what it had and has begun anew. Stop its daemon, remove `register` and `membership.json` in its state_dir, have \
-         `[coordinator.embedded]` in its file name another node, and start it again"
+        "{address} keeps another registry than the one that this node is a member of, for a cluster of the same name. Remove nothing \
+         there: it may be the only one. If the cluster has gone on with that one (`cards cluster recover`) and has forgotten this node, stop \
+         this daemon, move `identity` in its state_dir away, and join with a token (`cards cluster token` there). If the cluster \
+         has not, and that node has lost its state_dir and begun anew, its own `cards status` says what to do there"
     )]
     OtherRegistry {
         /// The address.

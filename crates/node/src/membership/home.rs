@@ -73,6 +73,26 @@ pub enum HomeError {
         /// Where that one listens.
         address: String,
     },
+    /// Another node has a volume of the name of one on a managed disk of this node.
+    #[error(
+        "volume {volume:?} of the managed disk {}: node {node} at {address} has a volume of this name already, and one on a managed \
+         disk cannot be renamed. If the other one is a plain disk, give that another `name` in [[disk]] at {node}; else remove one of \
+         the two while its daemon is stopped (here: `cards volume remove {volume} --disk {} --force={volume}`, and what is on it is \
+         lost), and make it under another name. If the disk has moved here, take it out of {node}'s file and restart {node}, or run \
+         `cards forget {node} --with-disks` when it is dead",
+        disk.display(),
+        disk.display()
+    )]
+    ManagedElsewhere {
+        /// The name of both volumes.
+        volume: String,
+        /// The path of the managed disk.
+        disk: PathBuf,
+        /// The member that has the other one.
+        node: String,
+        /// Where that one listens.
+        address: String,
+    },
     /// A volume with copies at several nodes has the name.
     #[error(
         "disk {volume:?}: the cluster has a volume of this name already, with copies on managed disks of {nodes}; give the disk another \

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
-use cards_config::{Config, Coordinator as Home};
+use cards_config::{Config, Coordinator as Home, Origin};
 use cards_coordinator::{
     BootTime, Change, Coordinator, Epoch, Error, Incarnation, Join, Lease, MemberState, Office, Refusal,
     RemoteError, Route, Seat, View, Visit, WallClock,
@@ -625,7 +625,13 @@ fn check_disks(view: &View, config: &Config) -> Result<(), HomeError> {
         let member = volume.and_then(|volume| registrar::live_node_of(view, volume));
         if let Some(other) = member.filter(|other| other.name != config.node) {
             let (node, address) = (other.name.clone(), other.address.clone());
-            return Err(HomeError::DiskElsewhere { volume: disk.name.clone(), node, address });
+            let volume = disk.name.clone();
+            return Err(match &disk.origin {
+                Origin::Managed(path) => {
+                    HomeError::ManagedElsewhere { volume, disk: path.clone(), node, address }
+                }
+                _ => HomeError::DiskElsewhere { volume, node, address },
+            });
         }
     }
     Ok(())

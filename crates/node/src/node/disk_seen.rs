@@ -69,7 +69,7 @@ fn full(path: &Path, left: u64) -> String {
     )
 }
 
-/// What to say of a disk whose file will have no room.
+/// What to say of a disk whose file will have no room; `disk` is its name, also if it is a managed disk with volumes.
 pub(crate) fn short_of_room(disk: &str, path: &str, room: Room) -> String {
     format!(
         "disk {disk}: the file system of {path} has {} left, and {} of the disk were never written: make room, or writes there fail \

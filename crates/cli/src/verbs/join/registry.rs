@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use cards_config::{Config, Coordinator, EmbeddedHome, size};
+use cards_config::{Config, Coordinator, EmbeddedHome, Origin, size};
 use cards_coordinator::{Refusal, Remote, RemoteConfig, View};
+use cards_disk::{DiskOptions, Managed, ManagedOptions};
 use cards_tls::{Identity, Name};
 
 use crate::error::Error;
@@ -57,8 +58,9 @@ fn compare(config: &Config, view: &View) -> Result<(), Error> {
         );
         return Err(Error::Usage { problem });
     }
-    let own = config.disks.iter().map(|disk| disk.name.as_str());
-    let known: Vec<&str> = view.volumes.keys().map(String::as_str).chain(own).collect();
+    let Some(own) = own_volumes(config) else { return Ok(()) };
+    let groups = view.groups.keys();
+    let known: Vec<&str> = view.volumes.keys().chain(groups).chain(&own).map(String::as_str).collect();
     let Some(unknown) = config.attach.iter().find(|card| !known.contains(&card.volume.as_str())) else {
         return Ok(());
     };
@@ -71,10 +73,25 @@ fn compare(config: &Config, view: &View) -> Result<(), Error> {
     Err(Error::Usage {
         problem: format!(
             "--attach {volume:?}: cluster {:?} has no volume of this name; {problem} Correct the name, have the node that has \
-             the disk join first, or leave the option out and run `cards volume attach {volume}` later",
+             its disk join first, or leave the option out and run `cards volume attach {volume}` later",
             config.cluster
         ),
     })
+}
+
+/// The volumes on the disks of this node; none if a managed disk of it cannot be opened, which the daemon will tell.
+fn own_volumes(config: &Config) -> Option<Vec<String>> {
+    let mut volumes = Vec::new();
+    for disk in &config.disks {
+        let Origin::Managed(path) = &disk.origin else {
+            volumes.push(disk.name.clone());
+            continue;
+        };
+        let managed = Managed::open(&ManagedOptions::new(DiskOptions::path(path))).ok()?;
+        volumes.extend(managed.volumes().into_iter().map(|volume| volume.name.to_string()));
+        managed.close();
+    }
+    Some(volumes)
 }
 
 /// An event loop for a few questions to another node.
@@ -86,7 +103,7 @@ pub(super) fn event_loop() -> Result<tokio::runtime::Runtime, Error> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use cards_config::{Attach, Disk, Origin};
+    use cards_config::{Attach, Disk};
 
     use super::*;
 

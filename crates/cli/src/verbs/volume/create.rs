@@ -1,6 +1,7 @@
 //! `cards volume create`: over managed disks of several nodes, or on one that no daemon has.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use cards_config::{PolicySpec, size};
 use cards_layout::domain::Name;
@@ -46,10 +47,29 @@ pub(super) struct Create {
     pub(super) json: bool,
 }
 
+/// How long a daemon may take that is only asked which names are taken.
+const ASK: Duration = Duration::from_secs(2);
+
 impl Create {
+    /// No volume of the cluster has the name, as far as a daemon of this machine knows; without one that answers, the daemon that gets the disk finds
+    /// out.
+    fn check_name(&self) -> Result<(), Error> {
+        let Ok(mut client) = self.daemon.connect_within(ASK) else { return Ok(()) };
+        let Ok(status) = client.status() else { return Ok(()) };
+        let taken = status.volumes.into_iter().find(|volume| volume.name == self.name.as_str());
+        match taken.and_then(|volume| volume.disk_node) {
+            Some(node) => {
+                let (volume, cluster) = (self.name.to_string(), status.cluster);
+                Err(VolumeError::NameTaken { volume, node, cluster }.into())
+            }
+            None => Ok(()),
+        }
+    }
+
     pub(super) fn run(self) -> Result<(), Error> {
         match (self.layout, &self.disk) {
             (None | Some(Layout::Linear), Some(disk)) => {
+                self.check_name()?;
                 on_disk::create(disk, &self.name, self.size, self.json)
             }
             (Some(layout @ Layout::Raid1 { .. }), Some(_)) => Err(VolumeError::OneDisk(layout).into()),

@@ -27,6 +27,10 @@ pub(crate) enum VolumeError {
          on managed disks of several nodes while their daemons run"
     )]
     NoDisk,
+    #[error(
+        "volume {volume:?}: node {node} of cluster {cluster} has a volume of this name, and no two of a cluster may: choose another one"
+    )]
+    NameTaken { volume: String, node: String, cluster: String },
     #[error("{}: volume {volume:?} and what is on it would be lost: to remove it, add --force={volume}", path.display())]
     NotForced { path: PathBuf, volume: String },
     #[error("volume {volume:?} and what is on it would be lost: to remove it, add --force={volume}")]

@@ -42,7 +42,8 @@ function health() {
   byId("health").className = `health ${healthy ? "well" : "bad"}`;
   say(byId("headline"), headline);
   const list = byId("problems");
-  const rest = problems.slice(1);
+  // Those that the first line does not say as a whole.
+  const rest = problems.filter((text) => !headline?.endsWith(text));
   if (list.children.length !== rest.length || rest.some((text, at) => list.children[at].textContent !== text)) {
     list.replaceChildren(...rest.map((text) => el("li", {}, text)));
   }
