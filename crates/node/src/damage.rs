@@ -115,7 +115,12 @@ mod tests {
         assert!(said.starts_with("the 4 KiB at byte 8192 are not"), "{said}");
         damage.was_read(65536);
         assert!(damage.describe().unwrap().starts_with("8 KiB are not"));
-        for none in [asked("read", 0, 1 << 20), asked("write", 8192, 2048), asked("write", 0, 8192), asked("flush", 0, 0)] {
+        for none in [
+            asked("read", 0, 1 << 20),
+            asked("write", 8192, 2048),
+            asked("write", 0, 8192),
+            asked("flush", 0, 0),
+        ] {
             damage.was_done(&none);
             assert_eq!(damage.bytes(), 8192, "{none}");
         }

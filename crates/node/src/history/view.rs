@@ -33,8 +33,10 @@ impl View {
             volumes.filter_map(|volume| volume.disk_node.clone().map(|node| (volume.name.clone(), node)));
         let disks =
             status.disks.iter().map(|disk| ((Some(disk.name.clone()), "errors of the disk"), disk.errors));
-        let damaged =
-            status.disks.iter().map(|disk| ((Some(disk.name.clone()), "damaged data were found"), disk.damaged));
+        let damaged = status
+            .disks
+            .iter()
+            .map(|disk| ((Some(disk.name.clone()), "damaged data were found"), disk.damaged));
         let losses = status.losses.iter().map(|lost| {
             // Its time grows when it happens again.
             ((Some(lost.volume.clone()), "a flush failed: writes may be lost"), lost.time_ms)
