@@ -424,8 +424,13 @@ impl Nodes {
     }
 
     fn cut(&mut self, run: &mut Run) {
-        if !run.options.world.mirrors.is_empty() && self.rng.chance(600) {
-            return self.part(run);
+        let mut mirrors = run.options.world.mirrors.iter();
+        if mirrors.len() > 0 && self.rng.chance(700) {
+            // Another column must be able to go on.
+            if mirrors.all(|mirror| run.world.is_whole(mirror.volume)) {
+                self.part(run);
+            }
+            return;
         }
         let (Some(one), Some(other)) = (self.victim(run), self.victim(run)) else { return };
         if one != other {

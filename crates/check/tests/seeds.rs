@@ -60,9 +60,13 @@ fn mirrors_lose_and_repeat_nothing_and_nothing_stale_is_read() {
 /// What a driver of groups can do wrong is found: with the first seeds that find it, which find nothing without.
 #[test]
 fn what_a_driver_of_mirrors_does_wrong_is_found() {
-    for (mistake, seed) in
-        [(DriverMistake::IgnoreOrigins, 9), (DriverMistake::ForgetLife, 14), (DriverMistake::ForgetFua, 1)]
-    {
+    for (mistake, seed) in [
+        (DriverMistake::IgnoreOrigins, 69),
+        (DriverMistake::IgnoreRight, 105),
+        (DriverMistake::ForgetLife, 193),
+        (DriverMistake::ForgetFua, 1),
+        (DriverMistake::AnswerStopped, 12),
+    ] {
         let run = |mistake: Option<DriverMistake>| {
             let mut options = Options::mirrored(seed);
             options.world.mirrors.iter_mut().for_each(|mirror| mirror.mistake = mistake);

@@ -45,7 +45,8 @@ impl Options {
         world.seal_after = Duration::ZERO;
         (world.shared, world.devices) = (Vec::new(), Vec::new());
         (world.exclusive, world.strangers) = (Vec::new(), Vec::new());
-        options.one_at_a_time = rng.chance(500);
+        let kind = rng.below(3);
+        options.one_at_a_time = kind == 0;
         let lease = if options.one_at_a_time { 160 } else { rng.range(40, 200) };
         let lease = Duration::from_millis(lease);
         let timing = GroupTiming {
@@ -88,6 +89,14 @@ impl Options {
             rng.pick(&[Duration::ZERO, Duration::from_millis(400), Duration::from_millis(1_000)]);
         nodes.cut = lease * 6 + options.world.lease * 4;
         // Mostly a little longer than it takes until another node is the primary.
+        if kind == 1 {
+            // Primaries that are replaced without knowing it: processes live for long enough.
+            nodes.crash_every = millis(&mut rng, 1_500, 4_000);
+            nodes.cut_every = millis(&mut rng, 400, 1_200);
+            (options.network.rare, options.network.loss) = (0, 0);
+            options.world.lease /= 2;
+            options.world.mirrors[0].late_news = rng.pick(&[300, 900]);
+        }
         if options.one_at_a_time {
             // Nor does a column seem to be away: its node is heard within a quarter of the group's lease.
             (nodes.cut_every, nodes.deafen_every) = (Duration::ZERO, Duration::ZERO);
