@@ -442,7 +442,7 @@ impl<P: Clone> Group<P> {
             } else {
                 self.claim(now, map);
             }
-        } else {
+        } else if !self.column.failed {
             let Record { generation, in_sync_epoch, .. } = self.column.record;
             let disk = self.column.disk;
             // A process that the map names may be gone, and an earlier primary go on because no column was sealed for the map.

@@ -36,16 +36,19 @@ pub struct Opener {
 pub struct Tuning {
     /// Pages of checksums before those that are as on the disk leave. Each has those of 3.9 MiB of data, in 8 KiB.
     pub sum_pages: usize,
-    /// Regions that stay dirty although nothing is to be settled: loads that stay in them write no tables.
+    /// So many regions, those that were written last, stay dirty for longer: loads that stay in them write no tables.
     pub hot: usize,
+    /// For how long, in milliseconds since their last write. What rots in a dirty region passes for what was written, if the process is
+    /// killed.
+    pub hot_for: u64,
     /// A region is settled when it was not written for so long, in milliseconds.
     pub settle_after: u64,
 }
 
 impl Default for Tuning {
-    /// Checksums of 8 GiB of data, in 16 MiB; 64 regions; 5 s.
+    /// Checksums of 8 GiB of data, in 16 MiB; 64 regions for 30 s, others for 5 s.
     fn default() -> Self {
-        Self { sum_pages: 2048, hot: 64, settle_after: 5_000 }
+        Self { sum_pages: 2048, hot: 64, hot_for: 30_000, settle_after: 5_000 }
     }
 }
 

@@ -52,11 +52,15 @@ impl Regions {
         }
     }
 
-    /// Those that nobody has written since `before`, without the `hot` ones that were written last.
-    pub(super) fn idle(&self, before: u64, hot: usize) -> BTreeSet<u64> {
+    /// Those that nobody has written since `before`, or, of the `hot` ones that were written last, since `hot_before`.
+    pub(super) fn idle(&self, before: u64, hot: usize, hot_before: Option<u64>) -> BTreeSet<u64> {
         let mut by_turn: Vec<_> = self.map.iter().map(|(number, region)| (region.turn, *number)).collect();
         by_turn.sort_unstable_by(|a, b| b.cmp(a));
-        let cold = by_turn.into_iter().skip(hot).map(|(_, number)| number);
+        let is_cold = |(rank, number): (usize, u64)| {
+            let is_hot = rank < hot && hot_before.is_none_or(|before| self.map[&number].at > before);
+            (!is_hot).then_some(number)
+        };
+        let cold = by_turn.into_iter().map(|(_, number)| number).enumerate().filter_map(is_cold);
         cold.filter(|number| {
             let region = &self.map[number];
             region.bit == Bit::Set
@@ -92,5 +96,25 @@ impl Regions {
             }
             !matches!(region.bit, Bit::Clearing(number) if number <= cycle)
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_last_stays_dirty_for_longer_and_not_for_ever() {
+        let mut regions = Regions::default();
+        for (number, at) in [(3, 100), (4, 200), (5, 300)] {
+            let region = Region { bit: Bit::Set, writers: 0, at, turn: at, settled: false };
+            regions.map.insert(number, region);
+        }
+        let idle = |hot, hot_before| regions.idle(300, hot, hot_before).into_iter().collect::<Vec<_>>();
+        assert_eq!(idle(0, None), [3, 4, 5]);
+        assert_eq!(idle(2, None), [3]);
+        assert_eq!(idle(2, Some(199)), [3]);
+        assert_eq!(idle(2, Some(200)), [3, 4]);
+        assert_eq!(idle(2, Some(300)), [3, 4, 5]);
     }
 }

@@ -35,12 +35,11 @@ impl Store {
         if self.settle.is_some() || self.life == Life::Failed {
             return;
         }
-        let Tuning { hot, settle_after, .. } = self.tuning;
-        let mut regions = match self.life {
-            Life::Closing { .. } => self.regions.idle(u64::MAX, 0),
-            _ => now
-                .checked_sub(settle_after)
-                .map_or_else(BTreeSet::new, |before| self.regions.idle(before, hot)),
+        let Tuning { hot, hot_for, settle_after, .. } = self.tuning;
+        let mut regions = match (self.life, now.checked_sub(settle_after)) {
+            (Life::Closing { .. }, _) => self.regions.idle(u64::MAX, 0, None),
+            (_, None) => BTreeSet::new(),
+            (_, Some(before)) => self.regions.idle(before, hot, now.checked_sub(hot_for)),
         };
         let sizes = *self.sizes();
         let changed = self.sums.changed();

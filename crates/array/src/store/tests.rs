@@ -120,7 +120,7 @@ fn open(disk: &Disk, boot: u8, out: &mut Vec<Effect>) -> Result<Store, OpenError
     let pages = tables_length(&superblock.sizes) / UNIT as u64;
     let tables: Vec<u8> = (0..pages).flat_map(|page| *disk.read(page)).collect();
     // Little room, so that all of it is used.
-    let tuning = Tuning { sum_pages: 2, hot: 0, settle_after: 1_000 };
+    let tuning = Tuning { sum_pages: 2, hot: 0, hot_for: 0, settle_after: 1_000 };
     let opener = Opener { boot: Uuid::random([boot; 16]), now_us: 1, node: None, cluster: None, tuning };
     Store::open(superblock, &tables, opener, out)
 }

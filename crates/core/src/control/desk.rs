@@ -206,7 +206,9 @@ impl Control {
     }
 
     fn check_attach(&self, node: NodeId, volume: PgId, wish: &Wish) -> Result<(), Refusal> {
-        let spec = self.specs.get(&volume).ok_or(Refusal::NoSuchVolume)?;
+        // That there is a group is for its registry to say: here it may not have been heard of yet.
+        let unknown = if volume.is_plain() { Refusal::NoSuchVolume } else { Refusal::NoAnswer };
+        let spec = self.specs.get(&volume).ok_or(unknown)?;
         if !self.is_primary_of(volume) {
             // Who asks has heard earlier that this node is to be the primary, or later that it is no more.
             return Err(Refusal::NoAnswer);

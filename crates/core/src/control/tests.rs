@@ -1249,6 +1249,33 @@ fn a_primary_moves_and_its_cards_follow() {
     assert_eq!(p.controls[2].volume(V).unwrap().primary, NodeId(1));
 }
 
+/// All nodes were started anew: who attaches may know the volume before its primary does.
+#[test]
+fn a_group_that_its_primary_has_not_heard_of_yet_is_waited_for() {
+    const GROUP: PgId = PgId(1 << 16);
+    let mut p = Pair::new(false);
+    p.keeps_journals = true;
+    let spec = VolumeSpec { id: GROUP, name: "group".into(), ..spec(false) };
+    p.give(1, ControlInput::Group { spec: spec.clone(), term: None });
+    let (token, policy, access) = (Token(7), String::new(), Access::Write);
+    let attach =
+        ControlInput::Attach { token, volume: GROUP, policy, access, takeover: false, succeeds: None };
+    p.outputs.clear();
+    p.give(1, attach);
+    p.run();
+    p.pass(Duration::from_millis(200));
+    let answers = |p: &Pair| {
+        let is_answer = |(_, output): &&(_, _)| matches!(output, ControlOutput::AttachDone { .. });
+        p.outputs.iter().filter(is_answer).map(|(_, output)| output.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(answers(&p), []);
+    let journal = DiskJournal { volume: GROUP, persistence: Persistence(1), loss: Loss::Power, held: false };
+    let term = Term { journal, cards: CardJournal::default(), acquainted: Vec::new() };
+    p.give(0, ControlInput::Group { spec, term: Some(term) });
+    p.pass(Duration::from_millis(2000));
+    assert!(matches!(*answers(&p), [ControlOutput::AttachDone { token: Token(7), result: Ok(_), .. }]));
+}
+
 /// Another node may be the primary, and wait for the leases to run out that this one has granted while it was that.
 #[test]
 fn a_primary_whose_right_has_ended_grants_and_renews_no_lease() {

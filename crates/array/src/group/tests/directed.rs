@@ -5,7 +5,7 @@ use alloc::string::String;
 use cards_core::NodeId;
 
 use super::media::UNITS;
-use super::world::{Faults, MS, World};
+use super::world::{Faults, LEASE, MS, World};
 use crate::group::mistakes::Mistake;
 use crate::group::{Member, State};
 
@@ -129,6 +129,19 @@ fn the_death_of_a_primary_is_a_pause() {
         assert_eq!(world.wrong, None, "seed {seed}");
         let pause = (world.now - begun) / MS;
         assert!(pause < 750, "seed {seed}: {pause} ms");
+    }
+}
+
+/// A column whose disk failed is dropped once, and not let in and dropped again and again: its process is to end first.
+#[test]
+fn a_column_whose_disk_failed_stays_away() {
+    for seed in 0..20 {
+        let (mut world, primary) = serving(seed, 2, None);
+        let (other, before) = ((primary + 1) % 2, world.register.term.epoch);
+        world.nodes[other].disk_fails = true;
+        world.run(world.now + 20 * LEASE);
+        assert_eq!(world.wrong, None, "seed {seed}");
+        assert_eq!(world.register.term.epoch, before + 1, "seed {seed}");
     }
 }
 

@@ -32,7 +32,7 @@ fn next_node(is_calm: bool, node: usize, count: u64, random: &mut Random) -> usi
 pub(super) type Time = u64;
 pub(super) const MS: Time = 1000;
 
-const LEASE: Time = 100 * MS;
+pub(super) const LEASE: Time = 100 * MS;
 const CARD: Time = 150 * MS;
 const CLIENTS: usize = 3;
 const SIZE: Size = Size { bytes: UNITS as u64, copy_bytes: 2 };
@@ -68,7 +68,7 @@ pub(super) struct Node {
     /// Operations of the disk that are on their way.
     works: BTreeMap<Op, Work<Vec<u32>>>,
     timer: Time,
-    disk_fails: bool,
+    pub(super) disk_fails: bool,
     /// The last term that the column was sealed for, if it had lost nothing then.
     sound: Option<Term>,
     commands: BTreeMap<Token, (usize, u64, Extent)>,
