@@ -134,7 +134,8 @@ fn copies(node: &Node, known: &Known) -> Option<Problem> {
     let (all, volume) = (columns.len(), &known.record.name);
     (!behind.is_empty()).then(|| {
         let text = format!(
-            "volume {volume}: {} of {all} copies are in sync: {}; it is filled by itself once its node and disk are there",
+            "volume {volume}: {} of {all} copies are in sync: {}; it is filled by itself once its node and disk are \
+             there; after an error of the disk, which the log of that node names, once its daemon was started again",
             all - behind.len(),
             behind.join(", ")
         );
