@@ -3,6 +3,7 @@
 //! A [`Message`] concerns one shard of one volume and goes from shard to shard; a [`ControlMessage`]
 //! concerns the attachment of a volume as a whole. `docs/internals/protocol.md` has both in one table.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -175,8 +176,9 @@ pub enum Body {
         again: bool,
         /// The card's turn: a command acquires what it changes.
         turn: u64,
-        /// What the command is known by at all primaries, for volumes that keep account of that.
-        origin: Option<Numbered>,
+        /// What the command is known by at all primaries, for volumes that keep account of that. Apart, so that no other message is
+        /// larger for it: a cluster's simulator has a great many.
+        origin: Option<Box<Numbered>>,
     },
     /// Is the command there? The question that a card asks in place of sending it again. A command that is done is
     /// answered once more, one that the primary has not got is answered with [`IoError::Busy`], and one in hand when it

@@ -579,7 +579,7 @@ impl Shard {
                     fua,
                     again,
                     turn,
-                    origin,
+                    origin: origin.map(|origin| *origin),
                 };
                 self.peer_command(from, message.volume, command, payload);
             }

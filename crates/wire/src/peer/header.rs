@@ -490,10 +490,10 @@ impl Fields {
                 Self { kind: KIND_GRANTED, detail, block, generation: generation.0, life, ..common }
                     .with_grant(grant)
             }
-            Body::Command { generation, request, slot, kind, offset, length, fua, again, turn, origin } => {
+            Body::Command { generation, request, slot, kind, offset, length, fua, again, turn, ref origin } => {
                 // Numbers begin with 1.
                 let Numbered { number, oldest, first_epoch } =
-                    origin.unwrap_or(Numbered { number: 0, oldest: 0, first_epoch: 0 });
+                    origin.as_deref().copied().unwrap_or(Numbered { number: 0, oldest: 0, first_epoch: 0 });
                 let (detail, no_hole) = command_fields(kind);
                 let argument = match kind {
                     CommandKind::Flush { since } => since.0,
@@ -617,10 +617,8 @@ impl Fields {
                 fua: self.flags & FLAG_FUA != 0,
                 again: self.flags & FLAG_AGAIN != 0,
                 turn: self.turn,
-                origin: (self.stamp != 0).then_some(Numbered {
-                    number: self.stamp,
-                    oldest: self.base,
-                    first_epoch: self.held,
+                origin: (self.stamp != 0).then(|| {
+                    Box::new(Numbered { number: self.stamp, oldest: self.base, first_epoch: self.held })
                 }),
             },
             KIND_PROBE => Body::Probe { generation, request, slot: self.node, block, turn: self.turn },

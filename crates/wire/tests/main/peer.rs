@@ -140,10 +140,8 @@ fn bodies() -> impl Strategy<Value = Body> {
             .prop_map(
                 |(generation, request, slot, kind, offset, length, (fua, again, turn), numbered)| {
                     let offset = if kind.is_flush() { 0 } else { offset };
-                    let origin = numbered.map(|(number, oldest, first_epoch)| Numbered {
-                        number,
-                        oldest,
-                        first_epoch,
+                    let origin = numbered.map(|(number, oldest, first_epoch)| {
+                        Box::new(Numbered { number, oldest, first_epoch })
                     });
                     Body::Command {
                         generation,

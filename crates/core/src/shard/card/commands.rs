@@ -1,5 +1,6 @@
 //! Writes, zeroes, trims and flushes at the node whose client asked. What the primary does is in [`crate::shard::primary::commands`].
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -407,8 +408,8 @@ impl Shard {
         let (slot, fua, turn) = (command.slot, command.fua, command.turn);
         let (id, payload) = (command.volume, command.payload);
         let numbered = command.client.and_then(|token| self.numbers.of(token));
-        let origin =
-            numbered.map(|(number, oldest)| Numbered { number, oldest, first_epoch: sent_before.life() });
+        let first_epoch = sent_before.life();
+        let origin = numbered.map(|(number, oldest)| Box::new(Numbered { number, oldest, first_epoch }));
         let body =
             Body::Command { generation, request, slot, kind, offset, length, fua, again, turn, origin };
         self.send(self.primary_of(id), id, body, payload);
