@@ -401,11 +401,13 @@ proptest! {
     #[test]
     fn every_message_survives(message in messages()) {
         let payload = payload(&message.body);
+        // The number of a command to a volume whose primary moves is apart from the message; nothing else is.
+        let apart = usize::from(matches!(message.body, Body::Command { origin: Some(_), .. }));
         for version in OLDEST..=VERSION {
             let bytes = encode_message(&message, payload, version);
             let (decoded, _, allocations) = measure(|| decode_header(&bytes, version));
             prop_assert_eq!(decoded, Ok(Header::Message { message: message.clone(), payload }));
-            prop_assert_eq!(allocations, 0);
+            prop_assert_eq!(allocations, apart);
         }
     }
 
