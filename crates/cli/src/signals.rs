@@ -4,10 +4,12 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often it is looked whether what is waited for is done.
 const LOOK: Duration = Duration::from_millis(10);
+/// How long what is cut short by a signal may take to end by itself.
+const MOMENT: Duration = Duration::from_secs(1);
 
 /// The signals that end or wake this program, blocked and waited for instead of handled.
 ///
@@ -65,35 +67,39 @@ impl Signals {
         (number > 0).then_some(Arrived { number, from_process: info.si_code == libc::SI_USER })
     }
 
-    /// Does `call`, which another process may hold up, and has `end` cut it short as soon as a signal asks this program to end; None
-    /// then.
-    pub(crate) fn during<T: Send>(&self, end: impl FnOnce(), call: impl FnOnce() -> T + Send) -> Option<T> {
+    /// Does `call`, which another process may hold up: when a signal asks this program to end, it has a moment more to end by itself, then
+    /// `end` cuts it short. Says what it has come to, if it ended by itself, and whether a signal came.
+    pub(crate) fn during<T: Send>(
+        &self,
+        end: impl FnOnce(),
+        call: impl FnOnce() -> T + Send,
+    ) -> (Option<T>, bool) {
         std::thread::scope(|scope| {
             let call = scope.spawn(call);
-            let mut end = Some(end);
+            let (mut end, mut asked) = (Some(end), None);
             while !call.is_finished() {
-                if self.wait(LOOK).is_some_and(Arrived::ends)
+                if self.wait(LOOK).is_some_and(Arrived::ends) {
+                    asked.get_or_insert_with(Instant::now);
+                }
+                if asked.is_some_and(|at| at.elapsed() >= MOMENT)
                     && let Some(end) = end.take()
                 {
                     end();
                 }
             }
             let done = call.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            end.is_some().then_some(done)
+            (end.is_some().then_some(done), asked.is_some())
         })
     }
 
     /// Waits for `duration`; whether a signal asked this program to end meanwhile.
     pub(crate) fn end_within(&self, duration: Duration) -> bool {
-        let deadline = std::time::Instant::now() + duration;
+        let deadline = Instant::now() + duration;
         loop {
-            if self
-                .wait(deadline.saturating_duration_since(std::time::Instant::now()))
-                .is_some_and(Arrived::ends)
-            {
+            if self.wait(deadline.saturating_duration_since(Instant::now())).is_some_and(Arrived::ends) {
                 return true;
             }
-            if std::time::Instant::now() >= deadline {
+            if Instant::now() >= deadline {
                 return false;
             }
         }
@@ -149,13 +155,13 @@ mod tests {
     #[test]
     fn a_call_that_is_held_up_ends_with_a_signal() {
         let signals = Signals::block();
-        assert_eq!(signals.during(|| (), || 7), Some(7));
+        assert_eq!(signals.during(|| (), || 7), (Some(7), false));
         let (mut here, _there) = std::os::unix::net::UnixStream::pair().unwrap();
         let line = here.try_clone().unwrap();
         // SAFETY: no memory is involved; the signal is blocked and stays pending for this thread.
         unsafe { libc::raise(libc::SIGTERM) };
         let end = || line.shutdown(std::net::Shutdown::Both).unwrap();
-        assert!(signals.during(end, || io::Read::read(&mut here, &mut [0])).is_none());
+        assert!(matches!(signals.during(end, || io::Read::read(&mut here, &mut [0])), (None, true)));
     }
 
     #[test]

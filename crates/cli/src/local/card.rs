@@ -34,7 +34,7 @@ impl Card {
         signals: &Signals,
     ) -> Result<Self, LocalError> {
         let line = client.hang_up()?;
-        let asked = signals.during(
+        let (answer, interrupted) = signals.during(
             || line.now(),
             || -> Result<_, ClientError> {
                 let made = match client.attach(attach.clone()) {
@@ -47,10 +47,16 @@ impl Card {
                 Ok((made, client.volume(&attach.volume)?))
             },
         );
-        let Some(answer) = asked else {
+        let Some(answer) = answer else {
             return Err(LocalError::Unanswered { volume: attach.volume.clone() });
         };
         let (made, volume) = answer?;
+        if interrupted {
+            if made {
+                client.detach(&attach.volume)?;
+            }
+            return Err(LocalError::Interrupted);
+        }
         let Some(card) = &volume.attached else {
             let reason = "somebody detaches it just now; try again".into();
             return Err(LocalError::CardRefused { volume: volume.name, reason });

@@ -264,6 +264,10 @@ fn a_volume_waits_for_a_node_that_was_killed_before_it_made_its_copy() {
         shown.stdout.contains("being made, waits for n3\n").then_some(shown.stdout)
     });
     assert!(reason.contains("n3:fast being made"), "{reason}");
+    eventually("node 2 knows of it", SHORT, || {
+        let shown = cards(&mut cluster, 2, &["volume", "show", "data"]);
+        shown.stdout.contains("being made, waits for n3\n").then_some(())
+    });
     let early = cards(&mut cluster, 2, &["volume", "attach", "data"]);
     assert!(early.stderr.contains("volume data is being made, waits for n3"), "{early}");
     cluster.node(3).restart();

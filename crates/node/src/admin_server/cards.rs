@@ -84,6 +84,9 @@ pub(super) async fn attach(node: &Arc<Node>, attach: Attach) -> Result<(), Refus
                 break mirrors::unready(node, &name).unwrap_or_else(|| Refusal::no_such_volume(&name));
             }
             CardState::Waiting if card.volume().is_none() => {
+                if let Some(refusal) = mirrors::unready(node, &name) {
+                    break refusal;
+                }
                 let message = format!(
                     "no node that is up has a disk {name:?}; correct the name (`cards volume list`), or see in `cards status` which node is \
                      down, and start it if it is that one's"

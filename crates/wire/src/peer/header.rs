@@ -490,7 +490,18 @@ impl Fields {
                 Self { kind: KIND_GRANTED, detail, block, generation: generation.0, life, ..common }
                     .with_grant(grant)
             }
-            Body::Command { generation, request, slot, kind, offset, length, fua, again, turn, ref origin } => {
+            Body::Command {
+                generation,
+                request,
+                slot,
+                kind,
+                offset,
+                length,
+                fua,
+                again,
+                turn,
+                ref origin,
+            } => {
                 // Numbers begin with 1.
                 let Numbered { number, oldest, first_epoch } =
                     origin.as_deref().copied().unwrap_or(Numbered { number: 0, oldest: 0, first_epoch: 0 });
