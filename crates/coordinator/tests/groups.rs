@@ -308,7 +308,7 @@ fn a_node_that_does_not_come_back_gives_up_the_columns_of_what_is_removed() {
     do_all(&mut registry, [Change::Left { seat: seat("a", 1) }]);
     assert!(matches!(refused(&registry, &forget), Refusal::HasDisk { .. }));
     let has = refused(&registry, &remove_disk).to_string();
-    assert!(has.contains("has a column of volume `v`; run `cards volume remove v` first"), "{has}");
+    assert!(has.contains("has a copy of volume `v`") && has.contains("bring the node back"), "{has}");
     do_all(
         &mut registry,
         [Change::RemoveGroup { volume: "v".into() }, remove_disk.clone(), remove_disk, forget],

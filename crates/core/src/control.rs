@@ -192,8 +192,8 @@ pub enum ControlInput {
         volume: PgId,
     },
     /// At the primary of a volume whose primary moves: until when no other node is, whatever this one hears. After that no card is given
-    /// or renewed a lease, and the shards use no copies ([`Input::Right`]), until a later time is known. Without it, for ever: so
-    /// it follows at once the [`ControlInput::Group`] by which the term begins.
+    /// or renewed a lease, and the shards use no copies ([`Input::Right`]), until a later time is known. Before the first one a group's
+    /// primary has no right; a plain disk's needs none.
     Right {
         /// The volume.
         volume: PgId,

@@ -229,7 +229,7 @@ pub enum Input {
         volume: PgId,
     },
     /// At the primary of a volume whose primary moves: until when no other node is, whatever this one hears. It uses no copies
-    /// after that, until it hears of a later time. Without it, for ever.
+    /// after that, until it hears of a later time. Before the first one a group's primary uses none; a plain disk's needs no right.
     Right {
         /// The volume.
         volume: PgId,

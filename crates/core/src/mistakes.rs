@@ -108,7 +108,7 @@ impl Mistake {
         [Self::ForgetVoid, Self::ForgetDoubt, Self::IgnoreVoid, Self::RepeatStale];
 
     /// All others: those that the checker finds.
-    pub const ALL: [Self; 41] = [
+    pub const ALL: [Self; 43] = [
         Self::ForgetInvalidation,
         Self::WriteUnconfirmed,
         Self::KeepInvalidated,
@@ -150,6 +150,8 @@ impl Mistake {
         Self::ForgetBegun,
         Self::ForgetOvertaken,
         Self::ServeAnyMember,
+        Self::LeaseWithoutRight,
+        Self::KeepRepeated,
     ];
 }
 

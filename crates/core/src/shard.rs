@@ -680,13 +680,13 @@ impl Shard {
         self.volumes.get(&volume).is_some_and(|v| v.allows(node))
     }
 
-    /// Gives up a payload that nobody wants.
     /// A client's command has ended, as far as the client is concerned.
     fn tell_done(&mut self, token: Token, persistence: Persistence, result: Result<(), IoError>) {
         self.numbers.end(token);
         self.outputs.push_back(Output::Done { token, persistence, result });
     }
 
+    /// Gives up a payload that nobody wants.
     fn put_back(&mut self, payload: Payload) {
         match payload {
             Payload::None => {}

@@ -30,10 +30,11 @@ impl Damage {
     }
 
     fn note(&self, units: &mut BTreeSet<u64>, offset: u64, length: u64) {
-        for unit in offset / UNIT..(offset + length).div_ceil(UNIT) {
-            if units.len() < UNITS_MAX {
-                units.insert(unit);
+        for unit in offset / UNIT..offset.saturating_add(length).div_ceil(UNIT) {
+            if units.len() == UNITS_MAX {
+                break;
             }
+            units.insert(unit);
         }
         self.is_any.store(!units.is_empty(), Ordering::Relaxed);
     }

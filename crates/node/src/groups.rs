@@ -118,6 +118,7 @@ impl Local {
         let mut groups = self.groups.borrow_mut();
         let hosted = groups.get_mut(&of)?;
         let result = call(hosted);
+        self.called.borrow_mut().insert(of);
         let mut wishes = self.wishes.borrow_mut();
         while let Some(output) = hosted.group.poll() {
             wishes.push_back((of, output));
@@ -178,24 +179,22 @@ impl Local {
         });
     }
 
-    /// The core hears until when nobody else is the primary; and what came while somebody might have been is told.
+    /// The core hears until when nobody else is the primary; and what came while somebody might have been is told. Only a call of a group
+    /// changes that.
     fn tell_rights(self: &Rc<Self>) {
-        let changed = |(of, hosted): (&PgId, &mut Hosted)| {
-            let now = hosted.reign.map(|_| hosted.group.right_ends().unwrap_or(Instant(0)));
-            (std::mem::replace(&mut hosted.right, now) != now).then_some((*of, now))
-        };
-        // One at a time: what comes of it may change the next.
-        loop {
-            let next = self.groups.borrow_mut().iter_mut().find_map(changed);
-            let Some((volume, until)) = next else { break };
-            if let Some(until) = until {
-                self.control(ControlInput::Right { volume, until });
-                self.leased(volume, until);
+        for of in std::mem::take(&mut *self.called.borrow_mut()) {
+            let changed = self.groups.borrow_mut().get_mut(&of).and_then(|hosted| {
+                let now = hosted.reign.map(|_| hosted.group.right_ends().unwrap_or(Instant(0)));
+                (std::mem::replace(&mut hosted.right, now) != now).then_some(now)?
+            });
+            if let Some(until) = changed {
+                self.control(ControlInput::Right { volume: of, until });
+                self.leased(of, until);
+            }
+            if self.groups.borrow().get(&of).is_some_and(|hosted| !hosted.held.is_empty()) {
+                self.tell_held(of);
             }
         }
-        let held = |(of, hosted): (&PgId, &Hosted)| (!hosted.held.is_empty()).then_some(*of);
-        let held: Vec<PgId> = self.groups.borrow().iter().filter_map(held).collect();
-        held.into_iter().for_each(|of| self.tell_held(of));
     }
 
     /// Hands the groups that this node leads over to other nodes, and waits until that is done: who needs them goes on
@@ -241,9 +240,4 @@ impl Local {
         let is_up = self.node.links.get(usize::from(node.0)).is_some_and(|link| link.answers());
         is_up.then_some(Member { node, incarnation })
     }
-}
-
-/// Something for the control, from the thread that drives a group.
-fn group_input(known: cards_core::VolumeSpec, term: Option<cards_core::Term>) -> ControlInput {
-    ControlInput::Group { spec: known, term }
 }

@@ -397,6 +397,8 @@ pub(crate) struct Local {
     /// What groups want done, in order.
     pub(crate) wishes: RefCell<VecDeque<(PgId, groups::Wish)>>,
     pub(crate) wishing: Cell<bool>,
+    /// Groups that were called since the core was told of their rights.
+    pub(crate) called: RefCell<BTreeSet<PgId>>,
     pub(crate) requests: RefCell<Slab<Request>>,
     pub(crate) warms: RefCell<Warms>,
     pub(crate) clients: RefCell<Slab<Rc<Client>>>,
@@ -451,6 +453,7 @@ impl Local {
             hosting: RefCell::default(),
             wishes: RefCell::default(),
             wishing: Cell::new(false),
+            called: RefCell::default(),
             requests: RefCell::new(Slab::new()),
             warms: RefCell::default(),
             clients: RefCell::new(Slab::new()),

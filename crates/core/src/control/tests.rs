@@ -1272,6 +1272,9 @@ fn a_group_that_its_primary_has_not_heard_of_yet_is_waited_for() {
     let journal = DiskJournal { volume: GROUP, persistence: Persistence(1), loss: Loss::Power, held: false };
     let term = Term { journal, cards: CardJournal::default(), acquainted: Vec::new() };
     p.give(0, ControlInput::Group { spec, term: Some(term) });
+    p.pass(Duration::from_millis(500));
+    assert_eq!(answers(&p), [], "it has no right yet");
+    p.give(0, ControlInput::Right { volume: GROUP, until: Instant::NEVER });
     p.pass(Duration::from_millis(2000));
     assert!(matches!(*answers(&p), [ControlOutput::AttachDone { token: Token(7), result: Ok(_), .. }]));
 }

@@ -113,8 +113,13 @@ impl Touched {
 }
 
 impl Primary {
-    /// `first` is before all writes of this term, and after all of earlier ones.
-    fn new(limits: Limits, first: Stamp, marks: Option<&Marks>, writes_allowed: bool) -> Self {
+    /// `first` is before all writes of this term, and after all of earlier ones; no other node is the primary before `right`.
+    fn new(
+        limits: Limits,
+        (first, right): (Stamp, Instant),
+        marks: Option<&Marks>,
+        writes_allowed: bool,
+    ) -> Self {
         Self {
             cards: BTreeMap::new(),
             first,
@@ -129,7 +134,7 @@ impl Primary {
             unjudged: None,
             syncs_failed: 0,
             held: false,
-            right: Instant::NEVER,
+            right,
             writes_allowed,
             seal: Seal::Open,
             quiet: Quiet::default(),

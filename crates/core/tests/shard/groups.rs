@@ -54,6 +54,7 @@ impl Group {
             self.give(node, Input::Attached { volume: G, generation, access });
             self.give(node, Input::Lease { volume: G, until: Instant::NEVER });
         }
+        self.give(primary, Input::Right { volume: G, until: Instant::NEVER });
         self.give(primary, Input::WritesAllowed { volume: G });
         self.run();
     }

@@ -5,11 +5,11 @@ use std::rc::Rc;
 use cards_array::group::{Client, Command, CommandError, Extent, GroupTiming, Member, Origin, Token};
 use cards_coordinator::MemberState;
 use cards_core::{
-    CardJournal, CommandKind, CommandOrigin, DiskJournal, DiskWork, Input, IoError, Loss, OpId, Payload,
-    Persistence, PgId, Term,
+    CardJournal, CommandKind, CommandOrigin, ControlInput, DiskJournal, DiskWork, Input, IoError, Loss, OpId,
+    Payload, Persistence, PgId, Term,
 };
 
-use super::{group_input, news};
+use super::news;
 use crate::node::buffers::Bytes;
 use crate::node::groups::{Asked, Hosted, Wanted};
 use crate::node::{Event, Local};
@@ -185,7 +185,8 @@ impl Local {
                 "this node is the primary of a mirrored volume"
             );
             self.hosted(of, |hosted| (hosted.reign, hosted.right) = (Some(since), None));
-            self.control(group_input(news::spec(&known.record, self.node.me, since), Some(term)));
+            let spec = news::spec(&known.record, self.node.me, since);
+            self.control(ControlInput::Group { spec, term: Some(term) });
             self.tell_rights();
             self.node.threads[0].post(Event::ResolveCards);
             self.end_parked(of);

@@ -6,11 +6,10 @@ use std::sync::Arc;
 use cards_array::group::{Group, GroupTiming, Map, Message, Size};
 use cards_array::store::ColumnKey;
 use cards_coordinator::{AttachMode, GroupVolume, View};
-use cards_core::{Coherence, Duration, Handover, Instant, NodeId, PgId, VolumeSpec};
+use cards_core::{Coherence, ControlInput, Duration, Handover, Instant, NodeId, PgId, VolumeSpec};
 use cards_disk::{Column, ManagedError};
 use cards_policies::policy::normalize;
 
-use super::group_input;
 use crate::node::groups::{Hosted, Known};
 use crate::node::{Event, Local, Node};
 
@@ -98,7 +97,7 @@ impl Local {
         let epoch = spec.epoch;
         let before = self.node.control().volume(of).cloned();
         if before.is_none_or(|before| before != spec && before.epoch <= epoch) {
-            self.control(group_input(spec, None));
+            self.control(ControlInput::Group { spec, term: None });
             self.node.threads[0].post(Event::ResolveCards);
         }
         let is_over = self.hosted(of, |hosted| hosted.reign.take_if(|reign| *reign < since).is_some());

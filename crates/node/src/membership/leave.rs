@@ -84,7 +84,8 @@ fn needed_by(session: &Session, node: &Arc<Node>) -> Vec<String> {
         let column = group.column_at(&session.config.node);
         if column.is_some_and(|(_, column)| column.state != ColumnState::Removed) {
             needed.push(format!(
-                "volume {0:?} has a copy on a managed disk of this node, which would be away; run `cards volume remove {0}` first",
+                "volume {0:?} has a copy on a managed disk of this node, and copies cannot be moved to other nodes yet: to stop the daemon \
+                 for a while is no reason to leave. (`cards volume remove {0}` would destroy the whole volume, with its other copies.)",
                 group.name
             ));
         }

@@ -23,6 +23,7 @@ use crate::shard::Shard;
 use crate::shard::card::held::Held;
 use crate::shard::card::later::Wanted;
 use crate::shard::regions::judge;
+use crate::time::Instant;
 use crate::timers::Timer;
 
 impl Shard {
@@ -37,7 +38,9 @@ impl Shard {
         let marks = self.config.marks.remove(&id);
         let Some(volume) = self.volumes.get_mut(&id) else { return };
         let (first, alone) = (volume.spec.first_stamp(), self.config.nodes == 1);
-        volume.primary = Some(Primary::new(self.config.limits, first, marks.as_ref(), alone));
+        // Until when a group has no other primary is yet to be told.
+        let right = if id.is_plain() { Instant::NEVER } else { Instant(0) };
+        volume.primary = Some(Primary::new(self.config.limits, (first, right), marks.as_ref(), alone));
         if self.hands_over(id) {
             self.writers.enable(self.config.limits.writers);
         }
