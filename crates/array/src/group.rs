@@ -175,9 +175,10 @@ impl<P: Clone> Group<P> {
         self.primary.as_ref().is_some_and(Primary::is_new_life)
     }
 
-    /// The node whose process was the primary before this one, which took over because it had heard nothing of it for a promise. In
-    /// that time its right has ended, and so have leases of cards that it was granted in earlier terms, if they are no longer than
-    /// two thirds of a promise: nobody need wait for its word that it uses no copies of them.
+    /// The node whose process was the primary before this one, which took over because it had heard nothing of it for a promise: nobody
+    /// need wait for its word that it uses no copies. Its right has ended in that time; and so have the leases of cards that an
+    /// earlier primary had granted it, because these are no longer than a promise allows, or it had been the primary for longer than they
+    /// can last. (It may have won its map, and stood still before it knew.)
     #[must_use]
     pub fn outlived(&self) -> Option<NodeId> {
         self.primary.as_ref().and(self.outlived)
@@ -245,10 +246,6 @@ impl<P: Clone> Group<P> {
     pub fn register(&mut self, now: Instant, answer: Answer) {
         match (mem::replace(&mut self.asked, Asked::Nothing), answer) {
             (Asked::Propose(map), Answer::Taken) => self.taken(now, map),
-            (Asked::Propose(_), Answer::NotTaken) => {
-                self.not_taken();
-                self.read();
-            }
             (Asked::Propose(map) | Asked::Doubt(map), Answer::Read(found)) => {
                 if found == map {
                     self.taken(now, map);
@@ -257,7 +254,9 @@ impl<P: Clone> Group<P> {
                     self.found(now, found);
                 }
             }
-            (Asked::Propose(map), Answer::Unknown) => {
+            // Also one that was not taken: it may have been before, by an answer that was lost, and was replaced since. The map says both at
+            // once, what became of it and what is there.
+            (Asked::Propose(map), Answer::NotTaken | Answer::Unknown) => {
                 self.asked = Asked::Doubt(map);
                 self.out.push(Output::ReadMap);
             }
@@ -467,8 +466,12 @@ impl<P: Clone> Group<P> {
         }
         if let Ok(next) = map.taken_over(self.me) {
             self.column.claims = true;
-            // It was sealed for that one's map a promise ago, or longer.
-            self.outlived = self.column.sealed.as_ref().map(|sealed| sealed.primary.node);
+            // The column was sealed for that one's map a promise ago, or longer. Since then it has promised nothing to an earlier primary,
+            // whose right was over a promise later, and leases that this one had granted by then, a grace after that.
+            let (promise, grace) = (self.timing.promise(), self.timing.grace);
+            let are_over = grace <= promise || self.column.sealed_since + promise + grace <= now;
+            self.outlived =
+                self.column.sealed.as_ref().filter(|_| are_over).map(|sealed| sealed.primary.node);
             self.propose(next);
         }
     }

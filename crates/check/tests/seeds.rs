@@ -61,11 +61,12 @@ fn mirrors_lose_and_repeat_nothing_and_nothing_stale_is_read() {
 #[test]
 fn what_a_driver_of_mirrors_does_wrong_is_found() {
     for (mistake, seed) in [
-        (DriverMistake::IgnoreOrigins, 69),
-        (DriverMistake::IgnoreRight, 105),
-        (DriverMistake::ForgetLife, 193),
+        (DriverMistake::IgnoreOrigins, 114),
+        (DriverMistake::IgnoreRight, 1),
+        (DriverMistake::ForgetAcquainted, 95),
+        (DriverMistake::ForgetLife, 262),
         (DriverMistake::ForgetFua, 1),
-        (DriverMistake::AnswerStopped, 12),
+        (DriverMistake::AnswerStopped, 28),
     ] {
         let run = |mistake: Option<DriverMistake>| {
             let mut options = Options::mirrored(seed);

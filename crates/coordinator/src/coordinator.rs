@@ -1,5 +1,7 @@
 //! One interface, wherever the registry is.
 
+use cards_layout::format::Uuid;
+
 use crate::change::{Applied, Change, Join};
 use crate::error::Error;
 use crate::etcd::Etcd;
@@ -141,6 +143,16 @@ impl Coordinator {
     /// As [`Coordinator::submit`].
     pub async fn remove_disk_with_volumes(&self, disk: &str) -> Result<(), Error> {
         let change = Change::RemoveDisk { disk: disk.to_owned(), with_volumes: true };
+        while self.submit(change.clone()).await?.changed {}
+        Ok(())
+    }
+
+    /// Drops the record of a managed disk, with the columns that are left on it of volumes that are being removed.
+    ///
+    /// # Errors
+    /// As [`Coordinator::submit`].
+    pub async fn remove_managed_disk(&self, disk: Uuid) -> Result<(), Error> {
+        let change = Change::RemoveManagedDisk { disk };
         while self.submit(change.clone()).await?.changed {}
         Ok(())
     }

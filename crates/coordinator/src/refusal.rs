@@ -412,7 +412,7 @@ pub enum Refusal {
     /// A managed disk under a volume is not removed.
     #[error(
         "managed disk `{disk}` of node `{node}` has a copy of volume `{volume}`, and copies cannot be moved to other nodes yet: bring the node \
-         back. If the whole volume may be lost, with its other copies: `cards volume remove {volume}` destroys it"
+         and its disk back. If the whole volume may be lost, with its other copies: `cards volume remove {volume} --force={volume}` destroys it"
     )]
     HasColumn {
         /// What its node calls it.

@@ -154,6 +154,19 @@ fn one_domain_has_one_column() {
     );
 }
 
+/// Disks of one node that were formatted as of two domains are lost together all the same.
+#[test]
+fn one_node_has_one_column() {
+    let mut registry = with_disks();
+    let other = ToldDisk { name: "e".into(), domain: Some("hall/rack9".into()), ..told_disk(4, 40 * MIB) };
+    do_all(&mut registry, [put("b", other)]);
+    do_all(&mut registry, [Change::CreateGroup(NewGroup { copies: 3, ..new_group("v", 9) })]);
+    let mut nodes: Vec<_> =
+        registry.view().groups["v"].columns.iter().map(|column| column.node.clone()).collect();
+    nodes.sort();
+    assert_eq!(nodes, ["a", "b", "c"]);
+}
+
 #[test]
 fn disks_that_are_named_are_taken_in_their_order() {
     let mut registry = with_disks();
@@ -308,7 +321,10 @@ fn a_node_that_does_not_come_back_gives_up_the_columns_of_what_is_removed() {
     do_all(&mut registry, [Change::Left { seat: seat("a", 1) }]);
     assert!(matches!(refused(&registry, &forget), Refusal::HasDisk { .. }));
     let has = refused(&registry, &remove_disk).to_string();
-    assert!(has.contains("has a copy of volume `v`") && has.contains("bring the node back"), "{has}");
+    assert!(
+        has.contains("has a copy of volume `v`") && has.contains("bring the node and its disk back"),
+        "{has}"
+    );
     do_all(
         &mut registry,
         [Change::RemoveGroup { volume: "v".into() }, remove_disk.clone(), remove_disk, forget],

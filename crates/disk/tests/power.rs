@@ -276,7 +276,7 @@ fn run(seed: u64) {
 
     // Anywhere, and where an answer was given that has to hold.
     let answered = group.records.iter().map(|(_, at, _)| *at).chain(group.marked.iter().map(|(at, ..)| *at));
-    let anywhere = (0..9).map(|_| random.below(events.len() as u64 + 1) as usize);
+    let anywhere = (0..12).map(|_| random.below(events.len() as u64 + 1) as usize);
     let cuts: Vec<usize> = anywhere.chain(answered.step_by(3)).collect();
     for at in cuts {
         let image = cut(&before, &events[..at], &mut random);

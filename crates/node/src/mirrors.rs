@@ -20,6 +20,11 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
     for known in node.groups.all() {
         let mirror = Some(Box::new(mirror(node, &known.record, known.map.as_ref())));
         match volumes.iter_mut().find(|volume| volume.name == known.record.name) {
+            // A card waits for it here, which knows the name only.
+            Some(volume) if volume.size == 0 => {
+                let attached = volume.attached.take();
+                *volume = Volume { attached, mirror, ..unattached(&known.record) };
+            }
             Some(volume) => volume.mirror = mirror,
             None => volumes.push(Volume { mirror, ..unattached(&known.record) }),
         }

@@ -31,6 +31,8 @@ pub(super) struct Column {
     pub(super) record: Record,
     /// The map that this process was sealed for.
     pub(super) sealed: Option<Map>,
+    /// Since when it is sealed for maps of that one's primary, which has been it all that time.
+    pub(super) sealed_since: Instant,
     /// The map that it is to be sealed for.
     sealing: Option<Map>,
     /// The term that is being written to the disk.
@@ -88,6 +90,7 @@ impl Column {
             made,
             record: disk.record,
             sealed: None,
+            sealed_since: now,
             sealing: None,
             writing: None,
             opening: None,
@@ -195,7 +198,7 @@ impl Column {
         self.writing = Some(term);
         out.work(Work::SetRecord(self.record_of(term)), Purpose::Seal);
         if self.made.is(Mistake::SealBeforeDurable) {
-            self.is_sealed(out);
+            self.is_sealed(now, out);
         }
     }
 
@@ -207,7 +210,7 @@ impl Column {
     }
 
     /// The term is durable.
-    fn is_sealed<P>(&mut self, out: &mut Outputs<P>) {
+    fn is_sealed<P>(&mut self, now: Instant, out: &mut Outputs<P>) {
         let Some(map) = self.sealing.take() else { return };
         self.carried.extend(mem::take(&mut self.writes).into_values());
         self.floor = 0;
@@ -231,6 +234,10 @@ impl Column {
         self.record = self.record_of(map.term);
         self.report = Some(report.clone());
         out.send(map.primary.node, Message::Sealed { term: map.term, report: Box::new(report) });
+        let goes_on = self.sealed.as_ref().is_some_and(|last| last.since == map.since);
+        if !goes_on {
+            self.sealed_since = now;
+        }
         self.sealed = Some(map);
     }
 
@@ -264,7 +271,7 @@ impl Column {
             return;
         }
         self.floor = floor;
-        let later = self.writes.split_off(&(floor + 1));
+        let later = self.writes.split_off(&floor.saturating_add(1));
         for extent in mem::replace(&mut self.writes, later).into_values() {
             out.push(Output::Release(extent));
         }
@@ -424,7 +431,7 @@ impl Column {
                 let written = self.writing.take();
                 // A later term may have come meanwhile.
                 if self.sealing.as_ref().is_some_and(|map| Some(map.term) == written) {
-                    self.is_sealed(out);
+                    self.is_sealed(now, out);
                 }
                 self.go_on_sealing(now, false, out);
             }

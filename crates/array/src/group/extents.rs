@@ -105,7 +105,7 @@ impl Extents {
     }
 
     /// As [`Self::cover`], with room for others: what grows one by one is not looked through each time.
-    pub(super) fn bound(&mut self, most: usize) {
+    pub(crate) fn bound(&mut self, most: usize) {
         if self.len() > most {
             self.cover(most - most / 4);
         }

@@ -134,7 +134,7 @@ pub enum Answer {
     Read(Map),
     /// It holds the map that was proposed.
     Taken,
-    /// It does not hold the map that was proposed, and never will.
+    /// It does not hold the map that was proposed, and never will; or it has held it, and another one since.
     NotTaken,
     /// It did not answer.
     Unknown,

@@ -8,6 +8,9 @@ use cards_layout::format::{Column, RegionMap, Uuid};
 use super::{Answer, ColumnKey, Effect, Life, Purpose, Store, StoreError, Ticket, Wait, answer, tables};
 use crate::group::{Disk, Extent, Extents, Record};
 
+/// Ranges of a column that are known to have been missed, beyond which neighbours are joined.
+const RANGES_MAX: usize = 1 << 16;
+
 impl Store {
     /// Whether what was found when the disk was opened is durable, and that it is open: that power was lost, too.
     #[must_use]
@@ -70,7 +73,7 @@ impl Store {
             *self.regions.held.entry(region).or_default() += 1;
         }
         if missed {
-            self.missed.entry(key).or_default().insert(extent);
+            self.note_missed(key, &[extent].into_iter().collect());
         }
     }
 
@@ -110,7 +113,7 @@ impl Store {
         match refusal.or_else(|| (!self.columns.contains_key(&key)).then_some(StoreError::NoColumn)) {
             Some(error) => answer(ticket, Err(error), out),
             None => {
-                self.missed.entry(key).or_default().unite(extents);
+                self.note_missed(key, extents);
                 let regions: Vec<_> =
                     extents.iter().flat_map(|extent| self.regions_of(key, extent)).collect();
                 match regions.into_iter().filter_map(|(_, region)| self.make_missed(region)).max() {
@@ -139,6 +142,14 @@ impl Store {
             }
         }
         self.advance(now, out);
+    }
+
+    /// Ranges are known as exactly as they are told, if these are not too many; else neighbours are joined, as the regions on the disk join
+    /// them: some bytes are copied that nobody has missed.
+    fn note_missed(&mut self, key: ColumnKey, extents: &Extents) {
+        let missed = self.missed.entry(key).or_default();
+        missed.unite(extents);
+        missed.bound(RANGES_MAX);
     }
 
     /// Has the missed bit of a region set. The cycle after which that is durable, if it is not.

@@ -412,7 +412,10 @@ fn nothing_is_lost_and_nothing_old_is_read_whoever_fails() {
     let third = scene.third;
     // When the last copy in sync is killed, nobody remembers which commands were done.
     let writer = Writer::doubting(scene.cluster.export(third, "data"), false, true);
-    let mut random = content::Random(u64::from(std::process::id()));
+    let seed = std::env::var("CARDS_MIRROR_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = seed.unwrap_or_else(|| u64::from(std::process::id()));
+    println!("CARDS_MIRROR_SEED={seed}");
+    let mut random = content::Random(seed);
     let reader = writer.reader(scene.cluster.export(third, "data"));
     for round in 0..if is_full() { 60 } else { 5 } {
         let number = scene.copies[random.below(2) as usize];

@@ -237,7 +237,7 @@ fn a_node_that_was_down_removes_and_makes_its_copies_when_it_is_back() {
     await_death(&mut cluster);
     let forget = ["forget", "n3", "--with-disks"];
     let has_copy = cards(&mut cluster, 1, &forget);
-    assert!(has_copy.stderr.contains("run `cards volume remove data` first"), "{has_copy}");
+    assert!(has_copy.stderr.contains("copies cannot be moved to other nodes yet"), "{has_copy}");
     let removed = json(&mut cluster, 1, &["volume", "remove", "data", "--force=data"]);
     assert_eq!(removed["waits_for"], serde_json::json!(["n3"]));
     let forgotten = cards(&mut cluster, 1, &forget).ok();

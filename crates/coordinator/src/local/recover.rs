@@ -12,7 +12,7 @@ use cards_wire::register::StoreState;
 
 use crate::arbiter::{ArbiterStore, StoreError, StoreProblem, beside};
 use crate::ids::{Epoch, History, Revision};
-use crate::record::{Damage, Record};
+use crate::record::{Damage, GroupState, Record};
 use crate::registry::{Registry, records_in};
 
 /// The part of an arbiter whose daemon is stopped. The caller has locked its directory.
@@ -142,6 +142,18 @@ impl Survivor {
     #[must_use]
     pub fn revision(&self) -> Revision {
         self.registry.head().revision
+    }
+
+    /// The volumes of whose copies this part says which have every write. If it is behind, one of them may not: what was written after that copy was
+    /// dropped is not known of, and its copies are not made the same again.
+    #[must_use]
+    pub fn mirrored(&self) -> Vec<String> {
+        let view = self.registry.view();
+        view.groups
+            .values()
+            .filter(|group| group.state == GroupState::Ready)
+            .map(|group| group.name.clone())
+            .collect()
     }
 
     /// Has the registry go on from this part alone, under a new identity; the part is put aside, and its new name returned.

@@ -15,7 +15,7 @@ use crate::seat::Seat;
 use super::disks::{check_block, check_detached, check_policy};
 use super::draft::Draft;
 use super::placement;
-use super::{DOMAIN_BYTES_MAX, GROUPS_MAX, MANAGED_DISKS_MAX, Registry, check_name, printable};
+use super::{DOMAIN_BYTES_MAX, GROUPS_MAX, MANAGED_DISKS_MAX, REMOVALS_MAX, Registry, check_name, printable};
 
 /// Blocks are numbered in 32 bits.
 const BLOCKS_MAX: u64 = u32::MAX as u64;
@@ -77,11 +77,15 @@ pub(super) fn put_disk(draft: &mut Draft<'_>, seat: &Seat, told: &ToldDisk) -> R
     Ok(())
 }
 
+/// Of the columns on it at most [`REMOVALS_MAX`] at once: repeated until it changes nothing.
 pub(super) fn remove_disk(draft: &mut Draft<'_>, uuid: Uuid) -> Result<(), Refusal> {
     let registry = draft.registry;
     let Some(disk) = registry.managed.get(&uuid) else { return Ok(()) };
     let is_live = registry.members.get(&disk.node).is_some_and(|member| member.state.is_live());
-    for group in registry.columns_on(uuid) {
+    for (count, group) in registry.columns_on(uuid).enumerate() {
+        if count == REMOVALS_MAX / 2 {
+            return Ok(());
+        }
         if is_live || group.state != GroupState::Removing {
             let (disk, node, volume) = (disk.name.clone(), disk.node.clone(), group.name.clone());
             return Err(Refusal::HasColumn { disk, node, volume });
@@ -254,6 +258,9 @@ pub(super) fn check_map(group: &GroupVolume, map: &Map) -> Result<(), &'static s
     }
     if map.columns.len() != group.columns.len() {
         return Err("has another number of columns than the volume");
+    }
+    if map.columns.iter().zip(&group.columns).any(|(column, known)| column.disk != known.disk) {
+        return Err("has a column on another disk than the volume");
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! Where the columns of a new volume go: one in each failure domain, and there on the disk with the most free space.
+//! Where the columns of a new volume go: one in each failure domain and at each node, on the disks with the most free space.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
 
 use crate::change::NewGroup;
 use crate::record::{ColumnState, GroupColumn, ManagedDisk, MemberState};
@@ -14,27 +14,35 @@ pub(super) fn place<'a>(registry: &'a Registry, new: &NewGroup) -> Result<Vec<&'
 }
 
 fn choose<'a>(registry: &'a Registry, new: &NewGroup) -> Result<Vec<&'a ManagedDisk>, Refusal> {
-    // The best disk of each domain.
-    let mut best: BTreeMap<&str, (u64, &ManagedDisk)> = BTreeMap::new();
-    for disk in registry.managed.values().filter(|disk| is_joined(registry, disk)) {
-        let room = registry.room_on(disk);
-        let is_better = best.get(disk.domain.as_str()).is_none_or(|(most, _)| room > *most);
-        if is_better {
-            best.insert(&disk.domain, (room, disk));
+    let mut disks: Vec<(u64, &ManagedDisk)> = registry
+        .managed
+        .values()
+        .filter(|disk| is_joined(registry, disk))
+        .map(|disk| (registry.room_on(disk), disk))
+        .collect();
+    // Of equal space, in the order of domains and disks.
+    disks.sort_by_key(|(room, disk)| (Reverse(*room), &disk.domain, disk.uuid));
+    // The best one of each domain and node: a node has several domains if its disks were formatted so.
+    let mut order: Vec<(u64, &ManagedDisk)> = Vec::new();
+    for (room, disk) in disks {
+        if order.iter().all(|(_, other)| !is_near(disk, other)) {
+            order.push((room, disk));
         }
     }
-    let mut order: Vec<(u64, &ManagedDisk)> = best.into_values().collect();
-    // Domains of equal space stay in the order of their names.
-    order.sort_by(|(one, _), (other, _)| other.cmp(one));
     let copies = usize::from(new.copies);
-    let fitting = order.iter().filter(|(room, disk)| disk.taken_by(new.bytes) <= *room).count();
+    let fits = |(room, disk): &(u64, &ManagedDisk)| disk.taken_by(new.bytes) <= *room;
+    let fitting = order.iter().filter(|best| fits(best)).count();
     if fitting < copies {
         let domains = order.iter().map(|(room, disk)| DiskSpace::new(disk, *room)).collect();
         let (volume, copies, bytes) = (new.name.clone(), new.copies, new.bytes);
         return Err(Refusal::NoPlace { volume, copies, bytes, fitting, domains });
     }
-    let fits = |(room, disk): &(u64, &ManagedDisk)| disk.taken_by(new.bytes) <= *room;
     Ok(order.into_iter().filter(fits).take(copies).map(|(_, disk)| disk).collect())
+}
+
+/// One failure may take both.
+fn is_near(one: &ManagedDisk, other: &ManagedDisk) -> bool {
+    one.domain == other.domain || one.node == other.node
 }
 
 fn named<'a>(registry: &'a Registry, new: &NewGroup) -> Result<Vec<&'a ManagedDisk>, Refusal> {
@@ -51,8 +59,7 @@ fn named<'a>(registry: &'a Registry, new: &NewGroup) -> Result<Vec<&'a ManagedDi
         if !is_joined(registry, disk) {
             return Err(Refusal::DiskAway { disk: name, node });
         }
-        let is_near = |other: &&&ManagedDisk| other.domain == disk.domain || other.node == disk.node;
-        if let Some(other) = disks.iter().find(is_near) {
+        if let Some(other) = disks.iter().find(|other| is_near(disk, other)) {
             let (disks, domain) = (format!("{} and {}", disk.place(), other.place()), disk.domain.clone());
             return Err(Refusal::SameDomain { volume: volume(), disks, domain });
         }

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use cards_array::group::{Client, Command, CommandError, Extent, GroupTiming, Member, Origin, Token};
+use cards_array::group::{Client, Command, CommandError, Extent, Member, Origin, Token};
 use cards_coordinator::MemberState;
 use cards_core::{
     CardJournal, CommandKind, CommandOrigin, ControlInput, DiskJournal, DiskWork, Input, IoError, Loss, OpId,
@@ -167,9 +167,6 @@ impl Local {
         };
         if reign != Some(since) {
             let members = self.node.members();
-            // Leases of cards that end within a promise are over where it has been waited for.
-            let ends = news::grace(&self.node) <= GroupTiming::default().promise();
-            let outlived = outlived.filter(|_| ends);
             let acquainted = members
                 .all()
                 .filter(|(node, member)| member.state != MemberState::Left && Some(*node) != outlived);

@@ -119,9 +119,10 @@ impl Look<'_> {
         let say = |column: ManagedColumn| {
             format!(
                 "managed disk {disk} has a copy of volume {column}, which the registry does not have: bring the registry back that had it, or \
-                 stop this daemon and run `cards volume remove {0} --disk {1} --force={0}`",
+                 stop this daemon and run `cards volume remove {} --disk {} --force={}`",
                 column.name,
-                managed.path()
+                managed.path(),
+                column.volume
             )
         };
         let columns = managed.columns().into_iter();

@@ -1,7 +1,7 @@
 //! Dropping a member that does not come back, with what only it could serve.
 
 use cards_admin::{Forgotten, ForgottenDisk};
-use cards_coordinator::{Change, Disk, Error, ManagedDisk, View};
+use cards_coordinator::{Disk, Error, ManagedDisk, View};
 use cards_tls::Name;
 
 use super::session::Session;
@@ -34,7 +34,7 @@ pub(super) async fn forget(session: &Session, name: &str, with_disks: bool) -> R
             return Err(has_disks(&forgotten));
         }
         for disk in managed {
-            registry.submit(Change::RemoveManagedDisk { disk: disk.uuid }).await.map_err(failed)?;
+            registry.remove_managed_disk(disk.uuid).await.map_err(failed)?;
         }
         for disk in disks {
             registry.remove_disk_with_volumes(&disk.id).await.map_err(failed)?;

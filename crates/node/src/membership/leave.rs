@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cards_coordinator::{Change, ColumnState, Coordinator, Error, Refusal};
+use cards_coordinator::{ColumnState, Coordinator, Error, Refusal};
 use cards_core::ControlInput;
 
 use super::registrar::disk_id;
@@ -45,7 +45,7 @@ pub(super) async fn leave(session: &Rc<Session>, force: bool) -> Result<(), Stri
         registry.remove_disk_with_volumes(&disk).await.map_err(failed)?;
     }
     for disk in view.managed.iter().filter(|disk| disk.node == seat.name) {
-        match registry.submit(Change::RemoveManagedDisk { disk: disk.uuid }).await {
+        match registry.remove_managed_disk(disk.uuid).await {
             // By force: its copies are stale from now on, and there again when it comes back.
             Err(Error::Refused(Refusal::HasColumn { .. })) => {}
             removed => drop(removed.map_err(failed)?),
@@ -85,7 +85,7 @@ fn needed_by(session: &Session, node: &Arc<Node>) -> Vec<String> {
         if column.is_some_and(|(_, column)| column.state != ColumnState::Removed) {
             needed.push(format!(
                 "volume {0:?} has a copy on a managed disk of this node, and copies cannot be moved to other nodes yet: to stop the daemon \
-                 for a while is no reason to leave. (`cards volume remove {0}` would destroy the whole volume, with its other copies.)",
+                 for a while is no reason to leave. (`cards volume remove {0} --force={0}` would destroy the whole volume, with its other copies.)",
                 group.name
             ));
         }

@@ -543,6 +543,7 @@ impl<M: Models> World<M> {
     fn serves(&mut self, node: NodeId, volume: PgId) {
         let group = &self.running(node).groups[&volume].group;
         let (map, life, is_new_life) = (group.map().cloned(), group.life(), group.is_new_life());
+        let outlived = group.outlived();
         let (Some(map), Some(life)) = (map, life) else { return };
         let since = map.since;
         self.mirror(volume).is_whole = map.is_whole();
@@ -567,7 +568,7 @@ impl<M: Models> World<M> {
             loss: cards_core::Loss::Power,
             held: is_new_life,
         };
-        let all = (0..self.places.len() as u16).map(NodeId);
+        let all = (0..self.places.len() as u16).map(NodeId).filter(|node| Some(*node) != outlived);
         let acquainted = all.filter(|_| mistake != Some(DriverMistake::ForgetAcquainted)).collect();
         let term = Some(CoreTerm { journal, cards: CardJournal::default(), acquainted });
         let spec = self.spec_of(volume, node, since);

@@ -33,6 +33,10 @@ pub(crate) struct Recover {
     #[arg(long, value_name = "CLUSTER")]
     confirm: Option<String>,
 
+    /// Mirrored volumes may lose what was written since this part of the registry was cut off from the others
+    #[arg(long)]
+    mirrors_may_be_old: bool,
+
     /// One JSON object
     #[arg(long)]
     json: bool,
@@ -60,6 +64,16 @@ impl Recover {
         let given_up: Vec<String> =
             part.arbiters().iter().filter(|node| **node != config.node).cloned().collect();
         let shown = describe(&config.node, &part);
+        let mirrored = part.mirrored();
+        if !mirrored.is_empty() && !self.mirrors_may_be_old {
+            let problem = format!(
+                "{shown}. It says which copies of the mirrored volumes {} have every write; if it was cut off before the others were lost, a \
+                 copy may count as whole that is not: what was written since is lost then, and copies that come back are not made the same. \
+                 Bring the other nodes back if you can; else add --mirrors-may-be-old, and compare with backups",
+                mirrored.join(", ")
+            );
+            return Err(Error::Usage { problem });
+        }
         match &self.confirm {
             Some(name) if *name == cluster => {}
             Some(name) => {

@@ -87,9 +87,8 @@ fn own_volumes(config: &Config) -> Option<Vec<String>> {
             volumes.push(disk.name.clone());
             continue;
         };
-        let managed = Managed::open(&ManagedOptions::new(DiskOptions::path(path))).ok()?;
-        volumes.extend(managed.volumes().into_iter().map(|volume| volume.name.to_string()));
-        managed.close();
+        let examined = Managed::examine(&ManagedOptions::new(DiskOptions::path(path))).ok()?;
+        volumes.extend(examined.volumes.into_iter().map(|volume| volume.name.to_string()));
     }
     Some(volumes)
 }

@@ -33,6 +33,12 @@ pub(crate) enum VolumeError {
     NameTaken { volume: String, node: String, cluster: String },
     #[error("{}: volume {volume:?} and what is on it would be lost: to remove it, add --force={volume}", path.display())]
     NotForced { path: PathBuf, volume: String },
+    #[error(
+        "{}: this is a copy of mirrored volume {volume:?}, and other nodes may count on it: `cards volume remove {volume} --force={volume}` at a \
+         daemon that runs removes the volume with all its copies. If no registry has the volume any more, --force={uuid} removes this copy",
+        path.display()
+    )]
+    CopyNotForced { path: PathBuf, volume: String, uuid: String },
     #[error("volume {volume:?} and what is on it would be lost: to remove it, add --force={volume}")]
     MirrorNotForced { volume: String },
     #[error(

@@ -64,11 +64,18 @@ pub(super) fn remove(path: PathBuf, volume: String, force: Option<&str>, json: b
         let there = disk.volumes().iter().map(|volume| volume.name.to_string()).collect();
         return Err(failed(ManagedError::NoVolume { volume, there }).into());
     }
-    if force != Some(volume.as_str()) {
-        return Err(VolumeError::NotForced { path, volume }.into());
+    // Other nodes may count on a copy: its volume's UUID is not typed by mistake.
+    let uuid = copy.as_ref().map(|copy| copy.volume.to_string());
+    match uuid {
+        Some(uuid) if force != Some(uuid.as_str()) => {
+            return Err(VolumeError::CopyNotForced { path, volume, uuid }.into());
+        }
+        None if force != Some(volume.as_str()) => {
+            return Err(VolumeError::NotForced { path, volume }.into());
+        }
+        _ => {}
     }
     match copy {
-        // Of a volume that no registry has any more: else its nodes remove it.
         Some(copy) => tokio::runtime::Builder::new_current_thread()
             .build()
             .map_err(Error::EventLoop)?
