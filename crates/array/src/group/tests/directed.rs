@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 
-use cards_core::NodeId;
+use cards_core::{Duration, NodeId};
 
 use super::media::UNITS;
 use super::world::{Faults, LEASE, MS, World};
@@ -142,6 +142,45 @@ fn a_column_whose_disk_failed_stays_away() {
         world.run(world.now + 20 * LEASE);
         assert_eq!(world.wrong, None, "seed {seed}");
         assert_eq!(world.register.term.epoch, before + 1, "seed {seed}");
+    }
+}
+
+/// Cards of the primary before the last one may be in use at the last one's node, if that has won its map and stood still before it knew: until
+/// they have ended, its word is waited for.
+#[test]
+fn a_primary_that_was_it_for_long_is_outlived_and_one_that_was_not_is_not() {
+    let grace = LEASE * 10;
+    for seed in 0..20 {
+        for (time, is_outlived) in [(LEASE * 3, false), (LEASE * 20, true)] {
+            let (mut world, first) = serving(seed, 3, None);
+            world.timing.grace = Duration::from_nanos(grace * 1000);
+            for node in 0..3 {
+                world.crash(node, false);
+                world.start(node);
+            }
+            world.run(world.now + LEASE * 30);
+            let primary = |world: &World| usize::from(world.register.primary.node.0);
+            let die = |world: &mut World| {
+                let last = primary(world);
+                world.crash(last, true);
+                world.dead = Some(last);
+                while primary(world) == last && world.wrong.is_none() {
+                    world.run(world.now + MS);
+                }
+                last
+            };
+            // One dies and comes back, so that the next one is it for a time that is known.
+            let last = die(&mut world);
+            world.dead = None;
+            world.start(last);
+            world.run(world.now + time);
+            assert_eq!(world.wrong, None, "seed {seed} {first}");
+            let last = die(&mut world);
+            world.run(world.now + LEASE);
+            let group = world.nodes[primary(&world)].group.as_ref().expect("it runs");
+            let expected = is_outlived.then_some(NodeId(last as u16));
+            assert_eq!(group.outlived(), expected, "seed {seed}, after {time}");
+        }
     }
 }
 

@@ -194,6 +194,8 @@ pub(super) struct World {
     pub(super) trace: Option<Vec<String>>,
     /// No faults come any more.
     pub(super) is_calm: bool,
+    /// The times of groups that are started from now on.
+    pub(super) timing: GroupTiming,
     /// Clients do nothing.
     pub(super) clients_rest: bool,
     /// Down for good.
@@ -269,6 +271,7 @@ impl World {
             counts: Counts::default(),
             trace: None,
             is_calm: false,
+            timing: timing(),
             clients_rest: false,
             dead: None,
             random: Random(random.next()),
@@ -489,7 +492,7 @@ impl World {
         let disk = found.media.open();
         let mut made = self.mistake.map_or_else(Made::default, Made::new);
         made.has_little_room = self.faults.little_room;
-        found.group = Some(Group::making(me, disk, SIZE, timing(), now, made));
+        found.group = Some(Group::making(me, disk, SIZE, self.timing, now, made));
         self.tell(|| format!("n{node} starts"));
         self.with(node, |_, _| {});
     }
