@@ -182,7 +182,8 @@ impl Local {
     /// The core hears until when nobody else is the primary; and what came while somebody might have been is told. Only a call of a group
     /// changes that.
     fn tell_rights(self: &Rc<Self>) {
-        for of in std::mem::take(&mut *self.called.borrow_mut()) {
+        let called = self.called.take();
+        for of in called {
             let changed = self.groups.borrow_mut().get_mut(&of).and_then(|hosted| {
                 let now = hosted.reign.map(|_| hosted.group.right_ends().unwrap_or(Instant(0)));
                 (std::mem::replace(&mut hosted.right, now) != now).then_some(now)?
