@@ -54,7 +54,7 @@ pub enum State {
 pub enum Placement {
     /// A column on an empty disk joins: it has nothing, and is filled.
     Add {
-        /// Its number: one that is free, or the next one.
+        /// Its number, which no other column has.
         column: u8,
         /// Its disk.
         disk: Uuid,
@@ -368,23 +368,25 @@ impl Map {
         }
     }
 
-    /// *Add*: a column on an empty disk joins the group, with nothing. Its number is free, or the next one: those of other columns
-    /// stay, because their disks know them by it.
+    /// *Add*: a column on an empty disk joins the group, with nothing. Its number is a free one: those of other columns stay, because
+    /// their disks know them by it.
     ///
     /// # Errors
     /// Another process asked, the number is taken or too high, or another column has the disk or the node.
     pub fn added(&self, by: Member, column: u8, disk: Uuid, node: NodeId) -> Result<Self, MapError> {
         self.check_primary(by)?;
-        let (number, count) = (usize::from(column), self.columns.len());
+        let number = usize::from(column);
+        if number >= COLUMNS_MAX {
+            return Err(MapError::Columns { count: number + 1 });
+        }
         let added = MapColumn { disk, node, state: State::Stale { since: 0 } };
         let mut next = self.next();
-        match next.columns.get_mut(number) {
-            Some(free) if free.state == State::None => *free = added,
-            Some(_) => return Err(MapError::Taken { column }),
-            None if number == count && count < COLUMNS_MAX => next.columns.push(added),
-            None if number == count => return Err(MapError::Columns { count: count + 1 }),
-            None => return Err(MapError::NoColumn { column }),
+        let free = MapColumn { disk: Uuid([0; 16]), node: by.node, state: State::None };
+        next.columns.resize(next.columns.len().max(number + 1), free);
+        if next.columns[number].state != State::None {
+            return Err(MapError::Taken { column });
         }
+        next.columns[number] = added;
         next.check_apart()?;
         Ok(next)
     }
@@ -600,7 +602,9 @@ mod tests {
         assert_eq!(retired.columns[2], map().columns[2]);
         assert_eq!(retired.added(home, 3, disk(2), NodeId(2)).unwrap().columns.len(), 4);
         assert_eq!(retired.added(home, 2, disk(5), NodeId(5)), Err(MapError::Taken { column: 2 }));
-        assert_eq!(retired.added(home, 4, disk(5), NodeId(5)), Err(MapError::NoColumn { column: 4 }));
+        let apart = retired.added(home, 4, disk(5), NodeId(5)).unwrap();
+        assert_eq!(apart.columns[3].state, State::None);
+        assert_eq!(Map::decode(&apart.encode()), Ok(apart));
         let disks = [1, 2, 3, 4, 5, 6, 7, 8].map(|n| (disk(n), NodeId(n.into())));
         let most = Map::first(disk(9), 0, home, &disks).unwrap();
         assert_eq!(most.added(home, 8, disk(10), NodeId(10)), Err(MapError::Columns { count: 9 }));
