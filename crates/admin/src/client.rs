@@ -200,6 +200,22 @@ impl Client {
         self.done(&Request::RemoveVolume { volume: name.into() })
     }
 
+    /// Has a copy of a volume replaced by one on another managed disk.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn replace_copy(&mut self, name: &str, from: &str, to: Option<&str>) -> Result<(), ClientError> {
+        self.done(&Request::ReplaceCopy { volume: name.into(), from: from.into(), to: to.map(Into::into) })
+    }
+
+    /// Gives up all histories of a volume but the one of a node's copy.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn force_volume(&mut self, name: &str, node: &str, epoch: u64) -> Result<(), ClientError> {
+        self.done(&Request::ForceVolume { volume: name.into(), node: node.into(), epoch })
+    }
+
     /// Attaches a volume.
     ///
     /// # Errors

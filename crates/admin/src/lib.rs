@@ -104,6 +104,26 @@ pub enum Request {
         /// Its name.
         volume: String,
     },
+    /// Have a copy of such a volume replaced by one on another managed disk, while it serves: [`Reply::Done`]. The copy is made, filled
+    /// and in sync some time later: see [`Volume::mirror`].
+    ReplaceCopy {
+        /// The volume's name.
+        volume: String,
+        /// The disk whose copy leaves, as `NODE:DISK`, or its node.
+        from: String,
+        /// The disk of the new copy, in the same way; none: the one with the most free space, in a failure domain without a copy.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        to: Option<String>,
+    },
+    /// Give up all histories of such a volume but the one of a node's copy, because those in sync are gone for good: [`Reply::Done`].
+    ForceVolume {
+        /// The volume's name.
+        volume: String,
+        /// The node.
+        node: String,
+        /// [`MirrorMap::epoch`] when this was decided: refused if the map has changed since.
+        epoch: u64,
+    },
     /// Attach a volume here: [`Reply::Done`].
     Attach {
         /// Its name.
@@ -402,6 +422,8 @@ mod tests {
                 policy: Some(PolicySpec::named("hdc")),
             }),
             Request::RemoveVolume { volume: "data".into() },
+            Request::ReplaceCopy { volume: "data".into(), from: "n1".into(), to: Some("n4:fast".into()) },
+            Request::ForceVolume { volume: "data".into(), node: "n2".into(), epoch: 7 },
             Request::Limit {
                 volume: Some("disk".into()),
                 limit: Some(Limit { iops: Some(5), ..Limit::default() }),

@@ -43,6 +43,11 @@ pub struct Mirror {
 }
 
 impl Mirror {
+    /// The copies that leave, because others take their place.
+    pub fn leaving(&self) -> impl Iterator<Item = &MirrorCopy> {
+        self.copies.iter().filter(|copy| copy.replaced_by.is_some())
+    }
+
     /// The nodes that have not yet done what is due: made their copies, or removed them.
     #[must_use]
     pub fn waits_for(&self) -> Vec<&str> {
@@ -53,11 +58,16 @@ impl Mirror {
     /// How many copies have every acknowledged write, for people.
     #[must_use]
     pub fn health(&self) -> String {
-        let count = self.copies.len();
+        let count = self.copies.len() - self.leaving().count();
         match self.state {
             MirrorState::Ready => {
                 let in_sync = self.copies.iter().filter(|copy| copy.state == CopyState::InSync).count();
-                format!("{in_sync} of {count} copies in sync")
+                let leaving = self.leaving().map(|copy| {
+                    let (node, disk, by) =
+                        (&copy.node, &copy.disk, copy.replaced_by.as_deref().unwrap_or_default());
+                    format!(", {node}:{disk} is being replaced by {by}")
+                });
+                format!("{} of {count} copies in sync{}", in_sync.min(count), leaving.collect::<String>())
             }
             MirrorState::Making => format!("being made, waits for {}", self.waits_for().join(", ")),
             MirrorState::Removing => format!("being removed, waits for {}", self.waits_for().join(", ")),
@@ -90,6 +100,8 @@ impl fmt::Display for MirrorState {
 /// One copy of a volume.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MirrorCopy {
+    /// Its number: another copy has it only when this one was removed.
+    pub number: u8,
     /// The node that has it.
     pub node: String,
     /// The managed disk, as its node called it when the volume was created.
@@ -101,6 +113,9 @@ pub struct MirrorCopy {
     /// Of a copy that is stale or being filled: the epoch of the map up to which it has everything; 0 if it has nothing for certain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<u64>,
+    /// The disk of the copy that takes its place, as `NODE:DISK`: this one leaves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaced_by: Option<String>,
 }
 
 /// What a copy has.

@@ -66,7 +66,6 @@ use alloc::vec::Vec;
 use core::mem;
 
 use cards_core::{Duration, Instant, NodeId};
-use cards_layout::format::Uuid;
 
 use column::Column;
 use io::Outputs;
@@ -77,7 +76,7 @@ pub use exclusivity::KeptExclusivity;
 pub use extents::{EXTENTS_MAX, Extent, Extents};
 pub use fence::GroupTiming;
 pub use io::{Answer, Command, CommandError, Disk, Op, Output, Record, Token, Work};
-pub use map::{COLUMNS_MAX, Map, MapColumn, MapError, Member, State, Term};
+pub use map::{COLUMNS_MAX, Map, MapColumn, MapError, Member, Placement, State, Term};
 pub use map_bytes::{MAP_BYTES_MAX, MapBytesError};
 pub use message::{Memory, Message, Report};
 pub use origins::{CLIENTS_MAX, Client, ORIGINS_MAX, Origin, Origins};
@@ -106,6 +105,8 @@ pub struct Group<P> {
     retired: Option<Term>,
     /// See [`Group::outlived`].
     outlived: Option<NodeId>,
+    /// See [`Group::place`].
+    placements: Vec<Placement>,
     out: Outputs<P>,
 }
 
@@ -142,6 +143,7 @@ impl<P: Clone> Group<P> {
             known: Term::default(),
             retired: None,
             outlived: None,
+            placements: Vec::new(),
             out: Outputs::new(me.node),
         }
     }
@@ -217,17 +219,20 @@ impl<P: Clone> Group<P> {
         self.settle(now);
     }
 
-    /// Has another disk filled for a column, as placement asks. False: not now, because this process does not serve the group or
-    /// another change of its map is open.
-    ///
-    /// # Errors
-    /// The map cannot change so.
-    pub fn replace(&mut self, now: Instant, column: u8, disk: Uuid, node: NodeId) -> Result<bool, MapError> {
-        let serves = self.serves(now) && matches!(self.asked, Asked::Nothing);
-        let Some(primary) = self.primary.as_ref().filter(|_| serves) else { return Ok(false) };
-        let map = primary.map.replaced(self.me, column, disk, node)?;
-        self.propose(map);
-        Ok(true)
+    /// The changes of the set of columns that placement wants now, instead of those before. The primary carries them out in their
+    /// order, one at a time, as soon as the map can change so; what is done already, or cannot be done, is passed over. They are
+    /// forgotten when a proposal was not taken: a driver tells them again, as of then.
+    pub fn place(&mut self, now: Instant, wanted: Vec<Placement>) {
+        self.placements = wanted;
+        self.settle(now);
+    }
+
+    /// The register holds a map of this term, in which another process is the primary: this one is not, if its map is older.
+    pub fn overtaken(&mut self, now: Instant, term: Term) {
+        if self.primary.as_ref().is_some_and(|primary| primary.map.term < term) {
+            self.step_down(now);
+        }
+        self.settle(now);
     }
 
     /// A message has arrived.
@@ -384,7 +389,9 @@ impl<P: Clone> Group<P> {
             primary.advance(now, &mut self.out, &self.column);
             self.column.stable(primary.map.term, primary.floor(), &mut self.out);
             if matches!(self.asked, Asked::Nothing)
-                && let Some(map) = primary.wish(now, &mut self.out, &self.column)
+                && let Some(map) = primary
+                    .wish(now, &mut self.out, &self.column)
+                    .or_else(|| primary.placed(&self.placements))
             {
                 self.propose(map);
             }
@@ -411,6 +418,8 @@ impl<P: Clone> Group<P> {
     /// It does not.
     fn not_taken(&mut self) {
         self.column.claims = false;
+        // The register may know better which columns are wanted: without end the same proposal would come again.
+        self.placements.clear();
         if let Some(primary) = &mut self.primary {
             primary.not_taken();
         }

@@ -240,7 +240,27 @@ pub enum Change {
         /// Its name.
         volume: String,
     },
-    /// Tell that the column of a volume that is being removed is not on its disk any more, durably.
+    /// Have a copy of a volume replaced by one on another managed disk.
+    ReplaceColumn {
+        /// The volume.
+        volume: String,
+        /// The disk whose copy is to leave.
+        #[serde(with = "uuid_digits")]
+        from: Uuid,
+        /// The disk of the new copy, a list of one; none: the one with the most free space.
+        #[serde(default, skip_serializing_if = "Vec::is_empty", with = "uuid_list")]
+        to: Vec<Uuid>,
+    },
+    /// Give up all other histories of a volume for what the copy of a node has. Refused while a node with a copy in sync lives.
+    ForceMap {
+        /// The volume.
+        volume: String,
+        /// The node.
+        node: String,
+        /// The epoch of the map that this was decided by.
+        epoch: u64,
+    },
+    /// Tell that the column of a volume that is being removed, or is to leave, is not on its disk any more, durably.
     ColumnRemoved(ToldColumn),
     /// Replace the map of a volume: compare-and-set on the term and the fence.
     PutMap(NewMap),
@@ -297,6 +317,8 @@ impl Change {
             | Self::RemoveManagedDisk { .. }
             | Self::CreateGroup(_)
             | Self::RemoveGroup { .. }
+            | Self::ReplaceColumn { .. }
+            | Self::ForceMap { .. }
             | Self::PutMap(_)
             | Self::FenceMap { .. }
             | Self::PutExclusivity(_) => None,

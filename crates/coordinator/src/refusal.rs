@@ -37,6 +37,14 @@ fn so_many(fitting: usize) -> String {
     }
 }
 
+/// Disks that a copy could be on but for their space.
+fn candidates(domains: &[DiskSpace]) -> String {
+    match domains {
+        [] => "there is no other such disk".to_owned(),
+        domains => format!("free there: {}", spaces(domains)),
+    }
+}
+
 /// Nodes that have something to do.
 fn have(nodes: &[String]) -> String {
     let have = if nodes.len() == 1 { "has" } else { "have" };
@@ -411,8 +419,8 @@ pub enum Refusal {
     },
     /// A managed disk under a volume is not removed.
     #[error(
-        "managed disk `{disk}` of node `{node}` has a copy of volume `{volume}`, and copies cannot be moved to other nodes yet: bring the node \
-         and its disk back. If the whole volume may be lost, with its other copies: `cards volume remove {volume} --force={volume}` destroys it"
+        "managed disk `{disk}` of node `{node}` has a copy of volume `{volume}`: run `cards volume replace {volume} --from {node}:{disk}`, and \
+         this again when the new copy is in sync"
     )]
     HasColumn {
         /// What its node calls it.
@@ -519,6 +527,126 @@ pub enum Refusal {
         fitting: usize,
         /// The best disk of each domain.
         domains: Vec<DiskSpace>,
+    },
+    /// No copy there.
+    #[error("volume `{volume}` has no copy on disk {disk}: its copies are on {}", copies.join(", "))]
+    NoCopyThere {
+        /// The volume.
+        volume: String,
+        /// The disk.
+        disk: String,
+        /// The disks of its copies, each as `NODE:DISK`.
+        copies: Vec<String>,
+    },
+    /// A copy that is replaced already.
+    #[error(
+        "the copy of volume `{volume}` on {from} is being replaced by the one on {by} already; `cards volume show {volume}` shows how far \
+         it is. To give up the new copy for another one: `cards volume replace {volume} --from {by}`"
+    )]
+    BeingReplaced {
+        /// The volume.
+        volume: String,
+        /// The disk whose copy leaves, as `NODE:DISK`.
+        from: String,
+        /// The disk of the new copy.
+        by: String,
+    },
+    /// The disk has a copy.
+    #[error("managed disk {disk} has a copy of volume `{volume}`; choose another one")]
+    HasCopy {
+        /// The volume.
+        volume: String,
+        /// The disk, as `NODE:DISK`.
+        disk: String,
+    },
+    /// One node cannot have two copies.
+    #[error(
+        "volume `{volume}` cannot have a copy on {disk} while it has one on {copy}, at the same node: choose a disk of another node, or run \
+         this when that copy is not in sync any more, because its disk is out"
+    )]
+    SameNode {
+        /// The volume.
+        volume: String,
+        /// The disk, as `NODE:DISK`.
+        disk: String,
+        /// The disk of the copy there.
+        copy: String,
+    },
+    /// The disk is too full.
+    #[error(
+        "a copy of volume `{volume}` takes {bytes} bytes, and managed disk {disk} has {room} for it: {free} free, less copies that are to be \
+         made there; choose another disk, or remove a volume there"
+    )]
+    NoRoom {
+        /// The volume.
+        volume: String,
+        /// The disk, as `NODE:DISK`.
+        disk: String,
+        /// What the copy takes.
+        bytes: u64,
+        /// What is free.
+        free: u64,
+        /// What is free and not reserved.
+        room: u64,
+    },
+    /// No disk for another copy.
+    #[error(
+        "no managed disk can have the copy of volume `{volume}` that is on {from}: it needs {bytes} bytes in a failure domain, and at a node, \
+         where the volume has no other copy; {}; add a managed disk (`cards disk format`), or make room",
+        candidates(domains)
+    )]
+    NoSpare {
+        /// The volume.
+        volume: String,
+        /// The disk whose copy is to leave, as `NODE:DISK`.
+        from: String,
+        /// The size of a copy, in bytes.
+        bytes: u64,
+        /// The disks in other domains.
+        domains: Vec<DiskSpace>,
+    },
+    /// All places are taken.
+    #[error(
+        "volume `{volume}` has {copies_max} copies, the most, counting those that have left and are on their disks still: {}; start their nodes, \
+         or run `cards forget NODE --with-disks` for what does not come back",
+        copies.join(", ")
+    )]
+    NoNumber {
+        /// The volume.
+        volume: String,
+        /// The most.
+        copies_max: usize,
+        /// Their disks, each as `NODE:DISK`.
+        copies: Vec<String>,
+    },
+    /// Copies of a volume that is being made or removed are not replaced or forced.
+    #[error("volume `{volume}` is {state}: its copies cannot change now; see `cards volume show {volume}`")]
+    NotMade {
+        /// The volume.
+        volume: String,
+        /// What it is.
+        state: GroupState,
+    },
+    /// A copy in sync is there.
+    #[error(
+        "volume `{volume}` has a copy in sync on {copy}, and its node is there: nothing has to be forced. If that node does not come back, stop \
+         what is left of it and try again when `cards status` calls it dead"
+    )]
+    ForceNotNeeded {
+        /// The volume.
+        volume: String,
+        /// The disk of the copy, as `NODE:DISK`.
+        copy: String,
+    },
+    /// The node of the copy is not there.
+    #[error(
+        "node `{node}` is not joined, and volume `{volume}` cannot be served from its copy; start it first"
+    )]
+    ForceAway {
+        /// The volume.
+        volume: String,
+        /// The node.
+        node: String,
     },
     /// No such column.
     #[error("volume {volume} has no column on disk {disk} of node `{node}`")]

@@ -255,6 +255,10 @@ impl Registry {
             Change::CreateGroup(new) => groups::create(&mut draft, new),
             Change::ColumnMade(told) => groups::column_made(&mut draft, told),
             Change::RemoveGroup { volume } => groups::remove(&mut draft, volume),
+            Change::ReplaceColumn { volume, from, to } => {
+                groups::replace(&mut draft, volume, *from, to.first().copied())
+            }
+            Change::ForceMap { volume, node, epoch } => groups::force(&mut draft, volume, node, *epoch),
             Change::ColumnRemoved(told) => groups::column_removed(&mut draft, told),
             Change::PutMap(new) => groups::put_map(&mut draft, new),
             Change::FenceMap { number, fence } => groups::fence_map(&mut draft, *number, *fence),

@@ -1,6 +1,6 @@
 //! Volumes over managed disks: placement, what nodes say of columns, maps, and what is refused.
 
-use cards_array::group::{KeptExclusivity, Map, Member, Term};
+use cards_array::group::{KeptExclusivity, Map, Member, State, Term};
 use cards_coordinator::{
     AttachMode, Change, ColumnState, GROUP_NUMBER_MIN, GroupState, NewExclusivity, NewGroup, NewMap, Record,
     Refusal, Registry, ToldColumn, ToldDisk,
@@ -322,7 +322,7 @@ fn a_node_that_does_not_come_back_gives_up_the_columns_of_what_is_removed() {
     assert!(matches!(refused(&registry, &forget), Refusal::HasDisk { .. }));
     let has = refused(&registry, &remove_disk).to_string();
     assert!(
-        has.contains("has a copy of volume `v`") && has.contains("bring the node and its disk back"),
+        has.contains("has a copy of volume `v`") && has.contains("`cards volume replace v --from a:d`"),
         "{has}"
     );
     do_all(
@@ -490,4 +490,143 @@ fn records_are_stored_as_the_reference_says() {
         ),
         "{map}"
     );
+}
+
+fn replace(from: u8, to: Option<u8>) -> Change {
+    Change::ReplaceColumn { volume: "v".into(), from: uuid(from), to: to.into_iter().map(uuid).collect() }
+}
+
+/// Volume `v` over the disks of b (column 0, the primary's) and a, and what the primary proposes.
+fn change_map(registry: &mut Registry, change: impl FnOnce(&Map) -> Map) {
+    let map = change(&map_of(registry));
+    let new = new_map(registry, &map);
+    do_all(registry, [Change::PutMap(new)]);
+}
+
+const HOME: Member = Member { node: NodeId(1), incarnation: 1 };
+
+/// The copy of a is replaced by one of c, which is made, filled and in sync.
+fn with_successor() -> Registry {
+    let mut registry = with_volume();
+    do_all(&mut registry, [replace(1, None), Change::ColumnMade(told("c", 9, 3, 6 * MIB))]);
+    change_map(&mut registry, |map| map.added(HOME, 2, uuid(3), NodeId(2)).unwrap());
+    change_map(&mut registry, |map| map.let_in(HOME, 2, uuid(3), None).unwrap());
+    change_map(&mut registry, |map| map.admitted(HOME, 2).unwrap());
+    registry
+}
+
+#[test]
+fn a_copy_is_replaced_step_by_step() {
+    let mut registry = with_volume();
+    do_all(&mut registry, [replace(1, None)]);
+    let columns = registry.view().groups["v"].columns.clone();
+    assert_eq!((columns[1].state, columns[2].state), (ColumnState::Leaving, ColumnState::Missing));
+    assert_eq!((columns[2].node.as_str(), columns[2].replaces), ("c", Some(1)));
+    do_all(&mut registry, [replace(1, None), replace(1, Some(3))]);
+    assert_eq!(registry.view().groups["v"].columns, columns, "the answer was lost");
+
+    // Neither joins the map before it is made, nor leaves it that stays.
+    let map = map_of(&registry);
+    let early = new_map(&registry, &map.added(HOME, 2, uuid(3), NodeId(2)).unwrap());
+    assert!(matches!(refused(&registry, &Change::PutMap(early)), Refusal::BadMap { .. }));
+    let gone = Change::ColumnRemoved(told("a", 9, 1, 20 * MIB));
+    assert!(matches!(refused(&registry, &gone), Refusal::NotBeingRemoved { .. }), "the map has it");
+
+    let mut registry = with_successor();
+    let stays = map_of(&registry).without(HOME, 2, 4).unwrap().term;
+    let without = map_of(&registry).retired(HOME, 2, Some(1)).unwrap();
+    assert_eq!(without.term, stays);
+    let lacks = refused(&registry, &Change::PutMap(new_map(&registry, &without)));
+    assert!(lacks.to_string().contains("lacks a column that is to stay"), "{lacks}");
+    change_map(&mut registry, |map| map.retired(HOME, 1, Some(2)).unwrap());
+    do_all(&mut registry, [gone.clone(), gone]);
+    let columns = registry.view().groups["v"].columns.clone();
+    assert_eq!((columns[1].state, columns[2].replaces), (ColumnState::Removed, None));
+    assert_eq!(registry.view().groups["v"].copies(), 2);
+    // The place is free for the next one.
+    do_all(&mut registry, [replace(3, Some(1))]);
+    let next = registry.view().groups["v"].columns[1].clone();
+    assert_eq!((next.disk, next.state, next.replaces), (uuid(1), ColumnState::Missing, Some(2)));
+    assert_eq!(registry.view().groups["v"].columns.len(), 3);
+}
+
+#[test]
+fn a_node_is_forgotten_when_its_copy_has_left() {
+    let mut registry = with_successor();
+    do_all(&mut registry, [Change::Left { seat: seat("a", 1) }]);
+    let remove_disk = Change::RemoveManagedDisk { disk: uuid(1) };
+    assert!(matches!(refused(&registry, &remove_disk), Refusal::HasColumn { .. }));
+    change_map(&mut registry, |map| map.retired(HOME, 1, Some(2)).unwrap());
+    do_all(&mut registry, [remove_disk.clone(), remove_disk, Change::Forget { name: "a".into() }]);
+    assert_eq!(registry.view().groups["v"].columns[1].state, ColumnState::Removed);
+    assert!(!registry.view().members.contains_key("a"));
+}
+
+#[test]
+fn a_successor_is_given_up_for_another_one() {
+    let mut registry = with_volume();
+    do_all(&mut registry, [Change::Join(join("d", 1, NOON)), put("d", told_disk(4, 9 * MIB))]);
+    do_all(&mut registry, [replace(1, Some(3)), replace(3, Some(4))]);
+    let columns = registry.view().groups["v"].columns.clone();
+    let states: Vec<_> = columns.iter().map(|column| (column.state, column.replaces)).collect();
+    use ColumnState::{Leaving, Made, Missing};
+    assert_eq!(states, [(Made, None), (Leaving, None), (Leaving, Some(1)), (Missing, Some(1))]);
+    do_all(&mut registry, [Change::ColumnRemoved(told("c", 9, 3, 10 * MIB))]);
+    assert_eq!(registry.view().groups["v"].columns[2].state, ColumnState::Removed);
+}
+
+#[test]
+fn what_cannot_be_replaced_is_refused_with_the_reason() {
+    let mut registry = with_volume();
+    let said = |registry: &Registry, change: &Change| refused(registry, change).to_string();
+    let none = said(&registry, &replace(3, None));
+    assert!(none.contains("has no copy on disk") && none.contains("b:d, a:d"), "{none}");
+    assert!(matches!(refused(&registry, &replace(1, Some(8))), Refusal::UnknownManagedDisk { .. }));
+    assert!(matches!(refused(&registry, &replace(1, Some(2))), Refusal::HasCopy { .. }));
+    do_all(
+        &mut registry,
+        [
+            put("b", ToldDisk { name: "e".into(), ..told_disk(5, 30 * MIB) }),
+            put("a", ToldDisk { name: "e".into(), ..told_disk(6, 30 * MIB) }),
+        ],
+    );
+    let near = said(&registry, &replace(1, Some(5)));
+    assert!(near.contains("both b:e and b:d: they are in one failure domain (`b`)"), "{near}");
+    let same = said(&registry, &replace(1, Some(6)));
+    assert!(same.contains("cannot have a copy on a:e while it has one on a:d"), "{same}");
+    do_all(&mut registry, [put("c", told_disk(3, MIB))]);
+    let full = said(&registry, &replace(1, Some(3)));
+    assert!(full.contains("takes 4194304 bytes, and managed disk c:d has 1048576 for it"), "{full}");
+    let spare = said(&registry, &replace(1, None));
+    assert!(spare.contains("no managed disk can have the copy of volume `v` that is on a:d"), "{spare}");
+    do_all(&mut registry, [put("c", told_disk(3, 10 * MIB)), replace(1, None)]);
+    let again = said(&registry, &replace(1, Some(6)));
+    assert!(again.contains("on a:d is being replaced by the one on c:d already"), "{again}");
+    do_all(&mut registry, [Change::RemoveGroup { volume: "v".into() }]);
+    assert!(matches!(refused(&registry, &replace(2, None)), Refusal::NotMade { .. }));
+
+    // A stale copy gives way to one at the same node.
+    let mut registry = with_volume();
+    do_all(&mut registry, [put("a", ToldDisk { name: "e".into(), ..told_disk(6, 30 * MIB) })]);
+    change_map(&mut registry, |map| map.without(HOME, 1, 1).unwrap());
+    do_all(&mut registry, [replace(1, Some(6))]);
+    assert_eq!(registry.view().groups["v"].columns[2].node, "a");
+}
+
+#[test]
+fn a_stale_copy_is_forced_only_when_none_in_sync_is_there() {
+    let force = |epoch| Change::ForceMap { volume: "v".into(), node: "a".into(), epoch };
+    let mut registry = with_volume();
+    let needless = refused(&registry, &force(1));
+    assert!(matches!(&needless, Refusal::ForceNotNeeded { copy, .. } if copy == "b:d"), "{needless}");
+    change_map(&mut registry, |map| map.without(HOME, 1, 1).unwrap());
+    assert!(matches!(refused(&registry, &force(2)), Refusal::ForceNotNeeded { .. }));
+    do_all(&mut registry, [Change::Left { seat: seat("b", 1) }]);
+    assert!(matches!(refused(&registry, &force(1)), Refusal::MapNotTaken { .. }), "seen before it changed");
+    do_all(&mut registry, [force(2), force(2)]);
+    let map = map_of(&registry);
+    assert_eq!((map.term, map.forced), (Term { generation: 2, epoch: 3 }, true));
+    assert_eq!(map.primary, Member { node: NodeId(0), incarnation: 1 });
+    assert_eq!(map.columns[0].state, State::Stale { since: 0 });
+    assert_eq!(map.columns[1].state, State::Sync);
 }

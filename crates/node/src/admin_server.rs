@@ -292,6 +292,14 @@ async fn answer<'a>(
             coordinate(node, |done| Order::RemoveVolume { volume, done }).await?;
             Reply::Done {}
         }
+        Request::ReplaceCopy { volume, from, to } => {
+            coordinate(node, |done| Order::ReplaceCopy { volume, from, to, done }).await?;
+            Reply::Done {}
+        }
+        Request::ForceVolume { volume, node: of, epoch } => {
+            coordinate(node, |done| Order::ForceVolume { volume, node: of, epoch, done }).await?;
+            Reply::Done {}
+        }
         Request::Attach { volume, mode, policy, read_ahead, takeover, claim } => {
             let attached = None;
             let limit = None;

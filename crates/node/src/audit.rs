@@ -21,6 +21,8 @@ impl Entry {
             | Request::Detach { .. }
             | Request::CreateVolume(_)
             | Request::RemoveVolume { .. }
+            | Request::ReplaceCopy { .. }
+            | Request::ForceVolume { .. }
             | Request::Limit { .. }
             | Request::Watch { .. }
             | Request::DropCaches {}

@@ -7,11 +7,13 @@
 //! | `news` | what the registry says of groups, and what the core hears of that |
 //! | `commands` | what the core asks of a group at its primary |
 //! | `exclusivity` | which card has a group's volume for itself, as the registry keeps it |
+//! | `place` | columns that take the place of others |
 //! | `register` | the group's questions to the registry |
 
 mod commands;
 mod exclusivity;
 mod news;
+mod place;
 mod register;
 
 use std::rc::Rc;
@@ -166,10 +168,17 @@ impl Local {
         }
     }
 
+    /// Calls a group of this thread, unless another one has its place: what the one before it has asked for is nothing to it.
+    fn same_group(self: &Rc<Self>, of: PgId, begun: u64, call: impl FnOnce(&mut Group<Bytes>, Instant)) {
+        if self.groups.borrow().get(&of).is_some_and(|hosted| hosted.begun == begun) {
+            self.group(of, call);
+        }
+    }
+
     fn group_work(&self, of: PgId, op: Op, work: Work<Bytes>) {
         let home = self.home();
-        let column = self.groups.borrow().get(&of).map(|hosted| hosted.column.clone());
-        let Some(column) = column else { return };
+        let found = self.groups.borrow().get(&of).map(|hosted| (hosted.column.clone(), hosted.begun));
+        let Some((column, begun)) = found else { return };
         column.submit(work, move |result: Result<Option<Vec<u8>>, JobError>| {
             let result = result.map(|bytes| bytes.map(Bytes::new)).map_err(|error| {
                 tracing::error!(
@@ -178,7 +187,7 @@ impl Local {
                     "the column of a mirrored volume is given up here: its disk has failed"
                 );
             });
-            home.call(move |local| local.group(of, |group, now| group.done(now, op, result)));
+            home.call(move |local| local.same_group(of, begun, |group, now| group.done(now, op, result)));
         });
     }
 

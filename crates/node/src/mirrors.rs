@@ -58,16 +58,23 @@ fn unattached(record: &GroupVolume) -> Volume {
 }
 
 fn mirror(node: &Node, record: &GroupVolume, map: Option<&Map>) -> Mirror {
-    let copies = record.columns.iter().enumerate().map(|(number, column)| {
-        let held = map.and_then(|map| map.columns.get(number)).map(|column| column.state);
+    let shown = (0..)
+        .zip(&record.columns)
+        .filter(|(_, column)| record.state == GroupState::Removing || column.state != ColumnState::Removed);
+    let copies = shown.map(|(number, column)| {
+        let held = map.and_then(|map| map.column(number)).map(|column| column.state);
         let (state, since) = copy_state(record.state, column, held);
         let (node, disk) = (column.node.clone(), column.disk_name.clone());
-        MirrorCopy { node, disk, disk_uuid: column.disk.to_string(), state, since }
+        let leaves = column.state == ColumnState::Leaving && record.state == GroupState::Ready;
+        let successor =
+            record.successor(number).or_else(|| column.replaces.and_then(|of| record.successor(of)));
+        let replaced_by = leaves.then(|| successor.map_or_else(|| "none".to_owned(), |(_, by)| by.place()));
+        MirrorCopy { number, node, disk, disk_uuid: column.disk.to_string(), state, since, replaced_by }
     });
     Mirror {
         uuid: record.uuid.to_string(),
         number: record.number,
-        layout: format!("raid1:{}", record.columns.len()),
+        layout: format!("raid1:{}", record.copies()),
         state: match record.state {
             GroupState::Making => MirrorState::Making,
             GroupState::Ready => MirrorState::Ready,
@@ -88,12 +95,15 @@ fn copy_state(volume: GroupState, column: &GroupColumn, held: Option<State>) -> 
     match (volume, column.state, held) {
         (GroupState::Removing, ColumnState::Removed, _) => (CopyState::Removed, None),
         (GroupState::Removing, ..) => (CopyState::Removing, None),
+        (GroupState::Ready, ColumnState::Leaving, None | Some(State::None)) => (CopyState::Removing, None),
+        (GroupState::Ready, ColumnState::Missing, _) => (CopyState::Making, None),
+        (GroupState::Ready, ColumnState::Made, Some(State::None)) => (CopyState::Made, None),
         (GroupState::Ready, _, Some(State::Sync)) => (CopyState::InSync, None),
         (GroupState::Ready, _, Some(State::Stale { since })) => (CopyState::Stale, Some(since)),
         (GroupState::Ready, _, Some(State::Fill { since })) => (CopyState::Filling, Some(since)),
         (GroupState::Ready, _, Some(State::None)) => (CopyState::NoDisk, None),
         (_, ColumnState::Missing, _) => (CopyState::Making, None),
-        (_, ColumnState::Made | ColumnState::Removed, _) => (CopyState::Made, None),
+        (_, ColumnState::Made | ColumnState::Leaving | ColumnState::Removed, _) => (CopyState::Made, None),
     }
 }
 

@@ -392,6 +392,8 @@ pub(crate) struct Local {
     pub(crate) jobs: RefCell<Slab<(DiskJob, Asked)>>,
     /// The groups that this thread drives.
     pub(crate) groups: RefCell<BTreeMap<PgId, Hosted>>,
+    /// How many have begun.
+    pub(crate) groups_begun: Cell<u64>,
     /// Those whose columns are being opened.
     pub(crate) hosting: RefCell<BTreeSet<PgId>>,
     /// What groups want done, in order.
@@ -450,6 +452,7 @@ impl Local {
             engines,
             jobs: RefCell::new(Slab::new()),
             groups: RefCell::default(),
+            groups_begun: Cell::new(0),
             hosting: RefCell::default(),
             wishes: RefCell::default(),
             wishing: Cell::new(false),

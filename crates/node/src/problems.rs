@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::SystemTime;
 
 use cards_admin::{Lost, Member, MemberState, Volume, VolumeState};
-use cards_array::group::State;
+use cards_array::group::{MapColumn, State};
+use cards_coordinator::{ColumnState, GroupColumn};
 use cards_core::NodeId;
 
 use crate::attach::losses;
@@ -117,7 +118,12 @@ fn volumes_away(volumes: &[Volume], is_told: impl Fn(&Volume) -> bool) -> impl I
 
 /// Copies of a mirrored volume that have missed writes: the next failure may be one too many.
 fn copies(node: &Node, known: &Known) -> Option<Problem> {
-    let columns: Vec<_> = known.ready()?.columns.iter().zip(&known.record.columns).collect();
+    let pairs = known.ready()?.columns.iter().zip(&known.record.columns);
+    // One that leaves does so when another is in sync in its place, or is told of by that one.
+    let stays = |(column, told): &(&MapColumn, &GroupColumn)| {
+        column.state != State::None && told.state != ColumnState::Leaving
+    };
+    let columns: Vec<_> = pairs.filter(stays).collect();
     let behind: Vec<String> = columns
         .iter()
         .filter(|(column, _)| column.state != State::Sync)

@@ -45,8 +45,29 @@ pub enum State {
         /// The epoch.
         since: u64,
     },
-    /// There is no disk for it.
+    /// There is no disk for it: it was retired, or was never added.
     None,
+}
+
+/// A change of the set of columns, as placement wants it: carried out by the primary as soon as the map can change so, once.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Placement {
+    /// A column on an empty disk joins: it has nothing, and is filled.
+    Add {
+        /// Its number, which no other column has.
+        column: u8,
+        /// Its disk.
+        disk: Uuid,
+        /// The node that has the disk.
+        node: NodeId,
+    },
+    /// A column leaves.
+    Retire {
+        /// Its number.
+        column: u8,
+        /// The column that has to be in sync before, if this one is. None: it leaves only if it is not in sync.
+        successor: Option<u8>,
+    },
 }
 
 /// A column of a map.
@@ -121,6 +142,11 @@ pub enum MapError {
         /// Its number.
         column: u8,
     },
+    /// A column in sync leaves only when the one that takes its place is in sync.
+    NoSuccessor {
+        /// The number of the column that is to leave.
+        column: u8,
+    },
     /// The disk is not the column's; it has to replace that one.
     OtherDisk {
         /// The column's number.
@@ -167,6 +193,12 @@ impl fmt::Display for MapError {
                 f,
                 "column {column} has this disk, or is at this node; choose a disk of a node without a column"
             ),
+            Self::NoSuccessor { column } => {
+                write!(
+                    f,
+                    "column {column} is in sync, and the one that takes its place is not yet; wait until that is filled"
+                )
+            }
             Self::OtherDisk { column, has } => {
                 write!(f, "column {column} has disk {has}; replace it to use another one")
             }
@@ -236,10 +268,17 @@ impl Map {
         self.numbers(|state| matches!(state, State::Sync | State::Fill { .. }))
     }
 
-    /// Whether each column has every acknowledged write.
+    /// Whether each column that there is has every acknowledged write.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.columns.iter().all(|column| column.state == State::Sync)
+        self.columns.iter().all(|column| matches!(column.state, State::Sync | State::None))
+    }
+
+    /// Whether a column of the map before has left.
+    #[must_use]
+    pub(super) fn retires_from(&self, before: &Self) -> bool {
+        let mut pairs = before.columns.iter().zip(&self.columns);
+        pairs.any(|(old, new)| old.state != State::None && new.state == State::None)
     }
 
     /// The number of the column at a node, if there is one.
@@ -329,23 +368,64 @@ impl Map {
         }
     }
 
-    /// *Replace*: another disk is to be filled for the column.
+    /// *Add*: a column on an empty disk joins the group, with nothing. Its number is a free one: those of other columns stay, because
+    /// their disks know them by it.
     ///
     /// # Errors
-    /// Another process asked, it is the last one in sync, or the primary's own, or another column has the disk or the node.
-    pub fn replaced(&self, by: Member, column: u8, disk: Uuid, node: NodeId) -> Result<Self, MapError> {
+    /// Another process asked, the number is taken or too high, or another column has the disk or the node.
+    pub fn added(&self, by: Member, column: u8, disk: Uuid, node: NodeId) -> Result<Self, MapError> {
         self.check_primary(by)?;
-        if self.state(column)? == State::Sync && self.in_sync().count() == 1 {
-            return Err(MapError::LastInSync { column });
+        let number = usize::from(column);
+        if number >= COLUMNS_MAX {
+            return Err(MapError::Columns { count: number + 1 });
         }
-        if self.columns[usize::from(column)].node == by.node {
-            return Err(MapError::SameNode { node: by.node });
+        let added = MapColumn { disk, node, state: State::Stale { since: 0 } };
+        let mut next = self.next();
+        let free = MapColumn { disk: Uuid([0; 16]), node: by.node, state: State::None };
+        next.columns.resize(next.columns.len().max(number + 1), free);
+        if next.columns[number].state != State::None {
+            return Err(MapError::Taken { column });
         }
-        let mut next = self.with_state(column, State::Fill { since: 0 });
-        let changed = &mut next.columns[usize::from(column)];
-        (changed.disk, changed.node) = (disk, node);
+        next.columns[number] = added;
         next.check_apart()?;
         Ok(next)
+    }
+
+    /// *Retire*: a column leaves the group. One in sync does so only when the column that takes its place is in sync, so that there are
+    /// as many as before that one was added.
+    ///
+    /// # Errors
+    /// Another process asked, there is no such column, it is the primary's own, or it is in sync and its successor is not.
+    pub fn retired(&self, by: Member, column: u8, successor: Option<u8>) -> Result<Self, MapError> {
+        self.check_primary(by)?;
+        let state = self.state(column)?;
+        if state == State::None {
+            return Err(MapError::NoColumn { column });
+        }
+        let node = self.columns[usize::from(column)].node;
+        if node == by.node {
+            return Err(MapError::SameNode { node });
+        }
+        let is_followed = successor
+            .filter(|other| *other != column)
+            .is_some_and(|other| self.state(other) == Ok(State::Sync));
+        if state == State::Sync && !is_followed {
+            return Err(MapError::NoSuccessor { column });
+        }
+        let mut next = self.with_state(column, State::None);
+        next.columns[usize::from(column)].disk = Uuid([0; 16]);
+        Ok(next)
+    }
+
+    /// The map after a change that placement wants.
+    ///
+    /// # Errors
+    /// As [`Self::added`] and [`Self::retired`].
+    pub fn placed(&self, by: Member, placement: Placement) -> Result<Self, MapError> {
+        match placement {
+            Placement::Add { column, disk, node } => self.added(by, column, disk, node),
+            Placement::Retire { column, successor } => self.retired(by, column, successor),
+        }
     }
 
     /// *Force*: a person gives up all other histories for what this node's column has. The columns of the others are filled from
@@ -440,15 +520,15 @@ mod tests {
         assert!(admitted.is_whole());
         let other = admitted.taken_over(member(2, 1)).unwrap();
         let back = other.handed_over(member(2, 1), member(3, 1)).unwrap();
-        let replaced = back.replaced(member(3, 1), 0, disk(5), NodeId(5)).unwrap();
-        assert_eq!(replaced.columns[0].state, State::Fill { since: 0 });
-        let forced = replaced.forced(member(2, 2)).unwrap();
+        let added = back.added(member(3, 1), 3, disk(5), NodeId(5)).unwrap();
+        assert_eq!(added.columns[3].state, State::Stale { since: 0 });
+        let forced = added.forced(member(2, 2)).unwrap();
         assert_eq!(forced.term, Term { generation: 2, epoch: 8 });
         assert!(forced.forced);
         assert_eq!(forced.in_sync().collect::<Vec<_>>(), [1]);
         assert_eq!(forced.columns[2].state, State::Stale { since: 0 });
         let since =
-            [&first, &dropped, &let_in, &admitted, &other, &back, &replaced, &forced].map(|map| map.since);
+            [&first, &dropped, &let_in, &admitted, &other, &back, &added, &forced].map(|map| map.since);
         assert_eq!(since, [1, 1, 1, 1, 5, 6, 6, 8]);
         assert_eq!(admitted.taken_over(home).unwrap().since, 5);
     }
@@ -458,7 +538,6 @@ mod tests {
         let home = member(1, 7);
         let one = map().without(home, 1, 1).unwrap().without(home, 2, 2).unwrap();
         assert_eq!(one.without(home, 0, 3), Err(MapError::LastInSync { column: 0 }));
-        assert_eq!(one.replaced(home, 0, disk(7), NodeId(7)), Err(MapError::LastInSync { column: 0 }));
         assert_eq!(one.taken_over(member(2, 1)), Err(MapError::NotInSync { node: NodeId(2) }));
         assert_eq!(one.handed_over(home, member(9, 1)), Err(MapError::NotInSync { node: NodeId(9) }));
     }
@@ -487,8 +566,48 @@ mod tests {
         assert_eq!(first.without(other, 1, 1), refused);
         assert_eq!(first.let_in(other, 1, disk(2), None), refused);
         assert_eq!(first.admitted(other, 1), refused);
-        assert_eq!(first.replaced(other, 1, disk(5), NodeId(5)), refused);
+        assert_eq!(first.added(other, 3, disk(5), NodeId(5)), refused);
+        assert_eq!(first.retired(other, 1, Some(2)), refused);
         assert_eq!(first.handed_over(other, member(2, 1)), refused);
+    }
+
+    #[test]
+    fn a_column_in_sync_leaves_when_its_successor_is_in_sync() {
+        let home = member(1, 7);
+        let early = Err(MapError::NoSuccessor { column: 1 });
+        assert_eq!(map().retired(home, 1, None), early);
+        assert_eq!(map().retired(home, 1, Some(1)), early);
+        assert_eq!(map().retired(home, 0, Some(2)), Err(MapError::SameNode { node: NodeId(1) }));
+        let added = map().added(home, 3, disk(4), NodeId(4)).unwrap();
+        assert_eq!(added.retired(home, 1, Some(3)), early);
+        let filling = added.let_in(home, 3, disk(4), Some(1)).unwrap();
+        assert_eq!(filling.columns[3].state, State::Fill { since: 0 });
+        assert_eq!(filling.retired(home, 1, Some(3)), early);
+        let filled = filling.admitted(home, 3).unwrap();
+        let retired = filled.retired(home, 1, Some(3)).unwrap();
+        assert!(retired.is_whole());
+        assert_eq!(retired.column_at(NodeId(2)), None);
+        assert_eq!(retired.in_sync().collect::<Vec<_>>(), [0, 2, 3]);
+        assert_eq!(retired.taken_over(member(2, 9)), Err(MapError::NotInSync { node: NodeId(2) }));
+        assert_eq!(retired.retired(home, 1, Some(3)), Err(MapError::NoColumn { column: 1 }));
+        let again = retired.added(home, 1, disk(2), NodeId(2)).unwrap();
+        assert_eq!(again.columns[1].state, State::Stale { since: 0 });
+    }
+
+    #[test]
+    fn a_column_that_is_not_in_sync_leaves_at_once_and_numbers_stay() {
+        let home = member(1, 7);
+        let stale = map().without(home, 1, 1).unwrap();
+        let retired = stale.retired(home, 1, None).unwrap();
+        assert_eq!(retired.columns[2], map().columns[2]);
+        assert_eq!(retired.added(home, 3, disk(2), NodeId(2)).unwrap().columns.len(), 4);
+        assert_eq!(retired.added(home, 2, disk(5), NodeId(5)), Err(MapError::Taken { column: 2 }));
+        let apart = retired.added(home, 4, disk(5), NodeId(5)).unwrap();
+        assert_eq!(apart.columns[3].state, State::None);
+        assert_eq!(Map::decode(&apart.encode()), Ok(apart));
+        let disks = [1, 2, 3, 4, 5, 6, 7, 8].map(|n| (disk(n), NodeId(n.into())));
+        let most = Map::first(disk(9), 0, home, &disks).unwrap();
+        assert_eq!(most.added(home, 8, disk(10), NodeId(10)), Err(MapError::Columns { count: 9 }));
     }
 
     #[test]
@@ -497,7 +616,8 @@ mod tests {
         assert_eq!(Map::first(disk(9), 0, member(1, 1), &twice), Err(MapError::Taken { column: 0 }));
         assert_eq!(Map::first(disk(9), 0, member(1, 1), &[]), Err(MapError::Columns { count: 0 }));
         let home = member(1, 7);
-        assert_eq!(map().replaced(home, 1, disk(3), NodeId(5)), Err(MapError::Taken { column: 1 }));
+        assert_eq!(map().added(home, 3, disk(3), NodeId(5)), Err(MapError::Taken { column: 2 }));
+        assert_eq!(map().added(home, 3, disk(5), NodeId(2)), Err(MapError::Taken { column: 1 }));
         assert_eq!(map().without(home, 5, 1), Err(MapError::NoColumn { column: 5 }));
         assert_eq!(map().without(home, 1, 4), Err(MapError::Future { since: 4, epoch: 1 }));
     }

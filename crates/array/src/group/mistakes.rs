@@ -54,6 +54,14 @@ pub(super) enum Mistake {
     TrustDisk,
     /// A write that the column being filled did not confirm is forgotten.
     ForgetFillWrites,
+    /// A new column counts as in sync at once.
+    AddInSync,
+    /// A column in sync leaves before the one that takes its place is filled.
+    RetireUnfilled,
+    /// A column that had left and is added again is believed what its disk says.
+    TrustReturned,
+    /// The promise of a column that has left counts in the place of the one of its successor.
+    CountRetired,
 }
 
 /// The mistake that a machine makes, and how much it remembers: none, and all that is allowed, outside tests.

@@ -20,7 +20,7 @@ use super::column::Column;
 use super::extents::{Extent, Extents};
 use super::fence::{GroupTiming, Right};
 use super::io::{Command, CommandError, Output, Outputs, Token};
-use super::map::{COLUMNS_MAX, Map, Member, State};
+use super::map::{COLUMNS_MAX, Map, MapColumn, MapError, Member, Placement, State};
 use super::message::{Memory, Message, Report};
 use super::mistakes::{Made, Mistake};
 use super::origins::{Known, Origin, Origins};
@@ -285,6 +285,10 @@ impl<P: Clone> Primary<P> {
     /// A term begins. What is open goes on in it.
     pub(super) fn begin(&mut self, now: Instant, map: Map, out: &mut Outputs<P>) {
         self.own = map.column_at(self.me.node).unwrap_or_default();
+        // A column that has left needs no range any more, and all others have everything.
+        if map.is_whole() && map.retires_from(&self.map) {
+            self.caught_up = [Extent { offset: 0, length: self.size.bytes }].into_iter().collect();
+        }
         self.map = map;
         self.stage = Stage::Sealing;
         self.heard = [now; COLUMNS_MAX];
@@ -370,8 +374,23 @@ impl<P: Clone> Primary<P> {
 
     /// Until when no other process is the primary, whatever becomes of this one's messages.
     pub(super) fn right_ends(&self) -> Instant {
-        let others = self.must().columns().filter(|column| *column != self.own);
-        self.right.ends(others.map(|column| self.node(column)), &self.timing)
+        let mut others: Vec<NodeId> = self
+            .must()
+            .columns()
+            .filter(|column| *column != self.own)
+            .map(|column| self.node(column))
+            .collect();
+        if let (Some(retired), Some(last)) = (self.retired_node(), others.last_mut()) {
+            *last = retired;
+        }
+        self.right.ends(others.into_iter(), &self.timing)
+    }
+
+    /// By mistake: a node whose column has left.
+    fn retired_node(&self) -> Option<NodeId> {
+        let counts = self.made.is(Mistake::CountRetired);
+        let is_retired = |column: &&MapColumn| column.state == State::None && column.node != self.me.node;
+        counts.then(|| self.map.columns.iter().find(is_retired).map(|column| column.node)).flatten()
     }
 
     /// Writes go on: cards of the last primary are void.
@@ -414,6 +433,9 @@ impl<P: Clone> Primary<P> {
                     self.heard[usize::from(column)] = now;
                 }
                 out.send(self.node(column), Message::Beacon { term, member, sequence, floor });
+            }
+            if let Some(retired) = self.retired_node() {
+                out.send(retired, Message::Beacon { term, member, sequence, floor });
             }
         }
         if self.resend_at <= now {
@@ -1004,6 +1026,39 @@ impl<P: Clone> Primary<P> {
         // The columns are told that all is complete, or the next primary would make them the same.
         self.beacon_at = now;
         Some(map)
+    }
+
+    /// The first change of the set of columns that the map can have now. None while a column is being filled, unless that one leaves:
+    /// its fill would begin anew.
+    pub(super) fn placed(&self, wanted: &[Placement]) -> Option<Map> {
+        if self.stage != Stage::Serving || self.hands_over.is_some() {
+            return None;
+        }
+        let filled = self.map.columns.iter().position(|column| matches!(column.state, State::Fill { .. }));
+        let goes = |placement: &&Placement| {
+            let leaves = |filled| matches!(placement, Placement::Retire { column, .. } if usize::from(*column) == filled);
+            filled.is_none_or(leaves)
+        };
+        wanted.iter().filter(goes).find_map(|placement| {
+            let map = match (*placement, self.map.placed(self.me, *placement)) {
+                (Placement::Retire { column, .. }, Err(MapError::NoSuccessor { .. }))
+                    if self.made.is(Mistake::RetireUnfilled) =>
+                {
+                    self.map.retired(self.me, column, self.map.in_sync().find(|other| *other != column))
+                }
+                (_, map) => map,
+            };
+            let mut map = map.ok()?;
+            if let Placement::Add { column, .. } = placement {
+                let added = &mut map.columns[usize::from(*column)];
+                if self.made.is(Mistake::AddInSync) {
+                    added.state = State::Sync;
+                } else if self.made.is(Mistake::TrustReturned) {
+                    added.state = State::Stale { since: self.map.since };
+                }
+            }
+            Some(map)
+        })
     }
 
     /// The map that was proposed is not the register's, and never will be.

@@ -2,6 +2,7 @@
 
 mod create;
 mod error;
+mod members;
 mod mirrored;
 mod on_disk;
 mod remove;
@@ -102,6 +103,29 @@ Examples:
   cards volume remove data --force=data
   cards volume remove scratch --disk /dev/sdb --force=scratch")]
     Remove(remove::Remove),
+    /// Replace a copy of a volume by one on another managed disk, while the volume serves
+    #[command(after_help = "\
+The new copy is made, then filled while clients read and write, and when it is in sync the old one leaves the volume; its
+node removes it from its disk, when it is back if it is away. Until then there are as many copies in sync as before. It
+goes on by itself, whoever is killed meanwhile: see `cards volume show NAME`. Without --to the new copy goes to the disk
+with the most free space, in a failure domain without another copy.
+
+Examples:
+  cards volume replace data --from n2
+  cards volume replace data --from n2:fast --to n4:fast
+  cards volume replace data --from n2 --json | jq -r .to")]
+    Replace(members::Replace),
+    /// Choose a stale copy as the truth, because all copies in sync are gone for good; what it has missed is lost
+    #[command(after_help = "\
+Only for a volume whose copies in sync will never come back: wait for them, if they may. It is refused while the node of one
+is there. A node with such a copy that is only cut off must be stopped first: it might go on serving its clients. If it comes
+back later, its copy is filled from the chosen one, and what only it had is lost: two histories are never merged. Without
+--force the command says what the copy has, and what to type.
+
+Examples:
+  cards volume force data --from n2
+  cards volume force data --from n2 --force=data@12 --json | jq .generation")]
+    Force(members::Force),
     /// Read a volume from its managed disk and compare it with its checksums, while it is served
     #[command(after_help = "\
 Ask the daemon that has the disk. Nothing is repaired: what is damaged is listed, to be written anew from a backup.
@@ -259,6 +283,8 @@ impl Volume {
             }
             Verb::Create(verb) => verb.run(),
             Verb::Remove(verb) => verb.run(),
+            Verb::Replace(verb) => verb.run(),
+            Verb::Force(verb) => verb.run(),
             Verb::Limit { volume, node: _, limit, daemon, json } => {
                 let (volume, limit) = (volume.as_deref(), limit.limit());
                 daemon.connect()?.limit(volume, limit)?;

@@ -31,7 +31,12 @@ fn cards(words: &[&str]) -> Finished {
 
 /// Three nodes, each with a managed disk, and no volume; in a network that can be broken, if there is one.
 fn cluster(dir: &Path, network: Option<&Network>) -> Cluster {
-    let mut plan = Plan { disk_wait: "60s", ..Plan::new(dir, 3) };
+    cluster_of(dir, 3, network)
+}
+
+/// The same of so many nodes.
+pub(crate) fn cluster_of(dir: &Path, count: usize, network: Option<&Network>) -> Cluster {
+    let mut plan = Plan { disk_wait: "60s", ..Plan::new(dir, count) };
     for (number, node) in (1..).zip(&mut plan.nodes) {
         if let Some(network) = network {
             (node.address, node.namespace) = (network.address(number), Some(network.pid(number)));
@@ -42,8 +47,8 @@ fn cluster(dir: &Path, network: Option<&Network>) -> Cluster {
         node.disks.push(Disk::managed(&name, &path));
     }
     let mut cluster = Cluster::down(plan);
-    (1..=3).for_each(|number| cluster.node(number).restart());
-    for number in 1..=3 {
+    (1..=count).for_each(|number| cluster.node(number).restart());
+    for number in 1..=count {
         eventually(&format!("three nodes keep the registry, says n{number}"), SHORT, || {
             let registry = cluster.node(number).status()["registry"].clone();
             (registry["arbiters"] == json!(["n1", "n2", "n3"]) && registry["changes"].is_null()).then_some(())
@@ -52,18 +57,18 @@ fn cluster(dir: &Path, network: Option<&Network>) -> Cluster {
     cluster
 }
 
-fn at(cluster: &mut Cluster, number: usize, words: &[&str]) -> Finished {
+pub(crate) fn at(cluster: &mut Cluster, number: usize, words: &[&str]) -> Finished {
     let socket = cluster.node(number).admin_socket();
     cards(&[words, &["--socket", &socket]].concat())
 }
 
 /// What a node says of the volume.
-fn volume(cluster: &mut Cluster, number: usize) -> Value {
+pub(crate) fn volume(cluster: &mut Cluster, number: usize) -> Value {
     let done = at(cluster, number, &["volume", "show", "data", "--json"]);
     serde_json::from_str(&done.stdout).unwrap_or_default()
 }
 
-fn number_of(name: &Value) -> Option<usize> {
+pub(crate) fn number_of(name: &Value) -> Option<usize> {
     name.as_str()?.strip_prefix('n')?.parse().ok()
 }
 
@@ -130,14 +135,14 @@ impl Scene {
 }
 
 /// A client that writes pieces, each time with another seed, and what it was told.
-struct Writer {
+pub(crate) struct Writer {
     stop: Arc<AtomicBool>,
     known: Arc<Known>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// Seeds of the pieces: those that were written, and those that were sent.
-struct Known {
+pub(crate) struct Known {
     acknowledged: Vec<AtomicU64>,
     sent: Vec<AtomicU64>,
     writes: AtomicU64,
@@ -173,7 +178,7 @@ impl Known {
 }
 
 impl Writer {
-    fn begin(export: Export, flushes: bool) -> Self {
+    pub(crate) fn begin(export: Export, flushes: bool) -> Self {
         Self::doubting(export, flushes, false)
     }
 
@@ -210,7 +215,7 @@ impl Writer {
     }
 
     /// Another client that reads what this one writes.
-    fn reader(&self, export: Export) -> JoinHandle<()> {
+    pub(crate) fn reader(&self, export: Export) -> JoinHandle<()> {
         let (end, known) = (Arc::clone(&self.stop), Arc::clone(&self.known));
         thread::spawn(move || {
             let mut client = export.open();
@@ -228,7 +233,7 @@ impl Writer {
     }
 
     /// Waits until so much more was written, and read.
-    fn goes_on(&self, count: u64) {
+    pub(crate) fn goes_on(&self, count: u64) {
         self.writes(count);
         let reads = self.known.reads.load(Ordering::SeqCst);
         eventually("the reader goes on", LONG, || {
@@ -247,7 +252,7 @@ impl Writer {
     }
 
     /// Ends it, and returns what all is now.
-    fn end(mut self, reader: JoinHandle<()>) -> Arc<Known> {
+    pub(crate) fn end(mut self, reader: JoinHandle<()>) -> Arc<Known> {
         self.stop.store(true, Ordering::SeqCst);
         self.thread.take().unwrap().join().expect("the writer had no error");
         reader.join().expect("the reader had no error");
@@ -259,7 +264,7 @@ impl Writer {
 }
 
 /// All of the volume, as a client finds it.
-fn check_all(export: &Export, known: &Known) {
+pub(crate) fn check_all(export: &Export, known: &Known) {
     let mut client: Client = export.open();
     client.socket.limit(LONG).unwrap();
     for piece in 0..PIECES {

@@ -232,12 +232,12 @@ fn a_node_that_was_down_removes_and_makes_its_copies_when_it_is_back() {
 
     // A node with a copy is needed; one that does not come back is forgotten when the volume is not.
     let needed = cards(&mut cluster, 3, &["leave"]);
-    assert!(needed.stderr.contains(r#"volume "data" has a copy on a managed disk of this node"#), "{needed}");
+    assert!(needed.stderr.contains(r#"volume "data" has a copy on managed disk fast of this node"#), "{needed}");
     cluster.node(3).kill();
     await_death(&mut cluster);
     let forget = ["forget", "n3", "--with-disks"];
     let has_copy = cards(&mut cluster, 1, &forget);
-    assert!(has_copy.stderr.contains("copies cannot be moved to other nodes yet"), "{has_copy}");
+    assert!(has_copy.stderr.contains("run `cards volume replace data --from n3:fast`"), "{has_copy}");
     let removed = json(&mut cluster, 1, &["volume", "remove", "data", "--force=data"]);
     assert_eq!(removed["waits_for"], serde_json::json!(["n3"]));
     let forgotten = cards(&mut cluster, 1, &forget).ok();

@@ -5,7 +5,7 @@
 //! | state | what nodes do | what ends it |
 //! |---|---|---|
 //! | [`GroupState::Making`] | each with a [`ColumnState::Missing`] column makes it, and says so | the last one has said so: the volume is ready, and has its first map |
-//! | [`GroupState::Ready`] | host the group | [`crate::Change::RemoveGroup`] |
+//! | [`GroupState::Ready`] | host the group; make and remove columns as while it is made and removed, of which one takes the place of another ([`ColumnState::Leaving`]) | [`crate::Change::RemoveGroup`] |
 //! | [`GroupState::Removing`] | each with a column removes it if it is there, and says so | the last one has said so: the record and the map are gone |
 
 use std::collections::BTreeSet;
@@ -90,6 +90,8 @@ pub enum ColumnState {
     Missing,
     /// It is on the disk.
     Made,
+    /// It is to leave: another column takes its place. Its node removes it when the map is without it.
+    Leaving,
     /// It is not on the disk any more.
     Removed,
 }
@@ -107,6 +109,17 @@ pub struct GroupColumn {
     pub disk_name: String,
     /// What the node has said.
     pub state: ColumnState,
+    /// The number of the column whose place it takes, as long as that one is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaces: Option<u8>,
+}
+
+impl GroupColumn {
+    /// Its disk, as `NODE:DISK`.
+    #[must_use]
+    pub fn place(&self) -> String {
+        format!("{}:{}", self.node, self.disk_name)
+    }
 }
 
 /// A volume whose bytes are on managed disks of several nodes. It is one placement group (of number 0 in the column tables of its
@@ -131,7 +144,7 @@ pub struct GroupVolume {
     pub modes: BTreeSet<AttachMode>,
     /// Where it is between its creation and its end.
     pub state: GroupState,
-    /// Its columns: each is a whole copy.
+    /// Its columns: each is a whole copy. The place of one that was removed is free for the next one.
     pub columns: Vec<GroupColumn>,
 }
 
@@ -142,10 +155,27 @@ impl GroupVolume {
         PgId(self.number)
     }
 
-    /// The number and the column of a node, if it has one.
+    /// The columns that there are, or may be, with their numbers.
+    pub fn there(&self) -> impl Iterator<Item = (u8, &GroupColumn)> {
+        (0..).zip(&self.columns).filter(|(_, column)| column.state != ColumnState::Removed)
+    }
+
+    /// Those of a node: one, or two while one disk of it takes the place of another one.
+    pub fn columns_at(&self, node: &str) -> impl Iterator<Item = (u8, &GroupColumn)> {
+        self.there().filter(move |(_, column)| column.node == node)
+    }
+
+    /// The copies that it is to have.
     #[must_use]
-    pub fn column_at(&self, node: &str) -> Option<(u8, &GroupColumn)> {
-        (0..).zip(&self.columns).find(|(_, column)| column.node == node)
+    pub fn copies(&self) -> usize {
+        self.there().filter(|(_, column)| column.state != ColumnState::Leaving).count()
+    }
+
+    /// The column that takes the place of another one.
+    #[must_use]
+    pub fn successor(&self, column: u8) -> Option<(u8, &GroupColumn)> {
+        let mut staying = self.there().filter(|(_, column)| column.state != ColumnState::Leaving);
+        staying.find(|(_, other)| other.replaces == Some(column))
     }
 }
 

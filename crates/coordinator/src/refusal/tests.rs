@@ -88,6 +88,16 @@ fn each() -> Vec<Refusal> {
             fitting: usize::MAX,
             domains: vec![DiskSpace { domain: text(), node: text(), disk: text(), room: u64::MAX }],
         },
+        Refusal::NoCopyThere { volume: text(), disk: text(), copies: vec![text(), text()] },
+        Refusal::BeingReplaced { volume: text(), from: text(), by: text() },
+        Refusal::HasCopy { volume: text(), disk: text() },
+        Refusal::SameNode { volume: text(), disk: text(), copy: text() },
+        Refusal::NoRoom { volume: text(), disk: text(), bytes: u64::MAX, free: u64::MAX, room: u64::MAX },
+        Refusal::NoSpare { volume: text(), from: text(), bytes: u64::MAX, domains: Vec::new() },
+        Refusal::NoNumber { volume: text(), copies_max: usize::MAX, copies: vec![text()] },
+        Refusal::NotMade { volume: text(), state: GroupState::Making },
+        Refusal::ForceNotNeeded { volume: text(), copy: text() },
+        Refusal::ForceAway { volume: text(), node: text() },
         Refusal::UnknownColumn { volume: text(), node: text(), disk: text() },
         Refusal::BeingRemoved { volume: text(), nodes: vec![text(), text()] },
         Refusal::NotBeingRemoved { volume: text(), node: text() },
@@ -148,6 +158,16 @@ const fn tag(refusal: &Refusal) -> &'static str {
         Refusal::OtherCopies { .. } => "other-copies",
         Refusal::SameDomain { .. } => "same-domain",
         Refusal::NoPlace { .. } => "no-place",
+        Refusal::NoCopyThere { .. } => "no-copy-there",
+        Refusal::BeingReplaced { .. } => "being-replaced",
+        Refusal::HasCopy { .. } => "has-copy",
+        Refusal::SameNode { .. } => "same-node",
+        Refusal::NoRoom { .. } => "no-room",
+        Refusal::NoSpare { .. } => "no-spare",
+        Refusal::NoNumber { .. } => "no-number",
+        Refusal::NotMade { .. } => "not-made",
+        Refusal::ForceNotNeeded { .. } => "force-not-needed",
+        Refusal::ForceAway { .. } => "force-away",
         Refusal::UnknownColumn { .. } => "unknown-column",
         Refusal::BeingRemoved { .. } => "being-removed",
         Refusal::NotBeingRemoved { .. } => "not-being-removed",
@@ -168,5 +188,5 @@ fn every_refusal_comes_back_from_json_as_it_was_under_its_tag() {
         assert_eq!(serde_json::from_str::<Refusal>(&json).unwrap(), refusal);
         tags.insert(tag(&refusal));
     }
-    assert_eq!(tags.len(), 54, "each once");
+    assert_eq!(tags.len(), 64, "each once");
 }

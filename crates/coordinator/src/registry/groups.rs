@@ -1,6 +1,6 @@
 //! Managed disks, the volumes over them, and the maps of those.
 
-use cards_array::group::{COLUMNS_MAX, Map, Member as Process, Term};
+use cards_array::group::{COLUMNS_MAX, Map, MapBytesError, Member as Process, State, Term};
 use cards_core::NodeId;
 use cards_layout::domain::Name;
 use cards_layout::format::{UNIT, Uuid};
@@ -86,7 +86,10 @@ pub(super) fn remove_disk(draft: &mut Draft<'_>, uuid: Uuid) -> Result<(), Refus
         if count == REMOVALS_MAX / 2 {
             return Ok(());
         }
-        if is_live || group.state != GroupState::Removing {
+        let has_left = group.there().filter(|(_, column)| column.disk == uuid).all(|(number, column)| {
+            column.state == ColumnState::Leaving && !registry.is_in_map(group, number)
+        });
+        if !has_left && (is_live || group.state != GroupState::Removing) {
             let (disk, node, volume) = (disk.name.clone(), disk.node.clone(), group.name.clone());
             return Err(Refusal::HasColumn { disk, node, volume });
         }
@@ -147,6 +150,7 @@ pub(super) fn create(draft: &mut Draft<'_>, new: &NewGroup) -> Result<(), Refusa
         disk: disk.uuid,
         disk_name: disk.name.clone(),
         state: ColumnState::Missing,
+        replaces: None,
     };
     let number = registry.numbers.next;
     let Some(next) = number.checked_add(1) else {
@@ -174,12 +178,14 @@ pub(super) fn column_made(draft: &mut Draft<'_>, told: &ToldColumn) -> Result<()
     if group.state == GroupState::Removing {
         return Err(Refusal::BeingRemoved { volume: group.name.clone(), nodes: with_columns(group) });
     }
-    if group.columns[position].state == ColumnState::Made {
+    // Also one that is to leave.
+    if group.columns[position].state != ColumnState::Missing {
         return Ok(());
     }
     let mut next = group.clone();
     next.columns[position].state = ColumnState::Made;
-    if next.columns.iter().all(|column| column.state == ColumnState::Made) {
+    if next.state == GroupState::Making && next.columns.iter().all(|column| column.state == ColumnState::Made)
+    {
         next.state = GroupState::Ready;
         let map = registry.first_map(&next)?;
         draft.write(Write::Put(Record::Map(GroupMap::new(next.number, 0, &map))));
@@ -205,12 +211,14 @@ pub(super) fn column_removed(draft: &mut Draft<'_>, told: &ToldColumn) -> Result
     if !registry.groups.values().any(|group| group.uuid == told.volume) {
         return Ok(());
     }
-    let (group, position) = registry.column_of(told)?;
-    if group.state != GroupState::Removing {
-        return Err(Refusal::NotBeingRemoved { volume: group.name.clone(), node: told.seat.name.clone() });
-    }
-    if group.columns[position].state == ColumnState::Removed {
+    let Ok((group, position)) = registry.column_of(told) else {
+        // The answer was lost, and the place may be another column's.
         return Ok(());
+    };
+    let has_left =
+        group.columns[position].state == ColumnState::Leaving && !registry.is_in_map(group, position as u8);
+    if group.state != GroupState::Removing && !has_left {
+        return Err(Refusal::NotBeingRemoved { volume: group.name.clone(), node: told.seat.name.clone() });
     }
     removed(draft, group, |column| column.disk == told.disk);
     has_free(draft, told);
@@ -230,6 +238,8 @@ pub(super) fn put_map(draft: &mut Draft<'_>, new: &NewMap) -> Result<(), Refusal
     let bad = |problem: String| Refusal::BadMap { volume: group.name.clone(), problem };
     let map = Map::decode(&new.map).map_err(|error| bad(error.to_string()))?;
     check_map(group, &map).map_err(|problem| bad(problem.to_owned()))?;
+    let held_map = held.decode().map_err(|error| bad(error.to_string()))?;
+    check_columns(group, &held_map, &map).map_err(|problem| bad(problem.to_owned()))?;
     let Term { generation, epoch } = map.term;
     let follows = before.epoch.checked_add(1) == Some(epoch)
         && (generation == before.generation || before.generation.checked_add(1) == Some(generation));
@@ -278,20 +288,140 @@ pub(super) fn check_map(group: &GroupVolume, map: &Map) -> Result<(), &'static s
     if map.volume != group.uuid || map.group != 0 {
         return Err("is of another volume");
     }
-    if map.columns.len() != group.columns.len() {
-        return Err("has another number of columns than the volume");
+    if map.columns.len() > group.columns.len() {
+        return Err("has more columns than the volume");
     }
-    if map.columns.iter().zip(&group.columns).any(|(column, known)| column.disk != known.disk) {
+    let mut pairs = map.columns.iter().zip(&group.columns);
+    if pairs.any(|(column, known)| column.state != State::None && column.disk != known.disk) {
         return Err("has a column on another disk than the volume");
     }
     Ok(())
 }
 
-/// Columns of a volume that is being removed are gone; with the last one, the volume is.
+/// What of the columns of a map does not follow from the one before: only those that are made join, and only those leave that are to.
+fn check_columns(group: &GroupVolume, before: &Map, map: &Map) -> Result<(), &'static str> {
+    if map.columns.len() < before.columns.len() {
+        return Err("has fewer columns than the one before");
+    }
+    for (number, (column, known)) in (0..).zip(map.columns.iter().zip(&group.columns)) {
+        let was_there = before.column(number).is_some_and(|column| column.state != State::None);
+        let is_there = column.state != State::None;
+        if is_there && !was_there && known.state != ColumnState::Made {
+            return Err("has a column that is not made, or is to leave");
+        }
+        if was_there && !is_there && known.state != ColumnState::Leaving {
+            return Err("lacks a column that is to stay");
+        }
+    }
+    Ok(())
+}
+
+/// A copy on another disk takes the place of one: its node makes it, the primary fills it, and then the other one leaves.
+pub(super) fn replace(
+    draft: &mut Draft<'_>,
+    volume: &str,
+    from: Uuid,
+    to: Option<Uuid>,
+) -> Result<(), Refusal> {
+    let registry = draft.registry;
+    let (group, map) = registry.ready(volume)?;
+    let name = || volume.to_owned();
+    let Some((number, leaving)) = group.there().find(|(_, column)| column.disk == from) else {
+        let copies = group.there().map(|(_, column)| column.place()).collect();
+        return Err(Refusal::NoCopyThere { volume: name(), disk: from.to_string(), copies });
+    };
+    if leaving.state == ColumnState::Leaving {
+        let successor = group.successor(number).map(|(_, column)| column);
+        // The answer to the first was lost.
+        if successor.is_some_and(|successor| to.is_none_or(|to| to == successor.disk)) {
+            return Ok(());
+        }
+        let by = successor.map(GroupColumn::place).unwrap_or_default();
+        return Err(Refusal::BeingReplaced { volume: name(), from: leaving.place(), by });
+    }
+    let state = map.column(number).map_or(State::None, |column| column.state);
+    let mut next = group.clone();
+    next.columns[usize::from(number)].state = ColumnState::Leaving;
+    // One that is not filled yet is given up for the next one.
+    let replaces = if state == State::Sync { number } else { leaving.replaces.unwrap_or(number) };
+    let is_in_sync = state == State::Sync;
+    let disk = placement::successor(registry, group, (leaving, is_in_sync), to)?;
+    let new = GroupColumn {
+        node: disk.node.clone(),
+        disk: disk.uuid,
+        disk_name: disk.name.clone(),
+        state: ColumnState::Missing,
+        replaces: Some(replaces),
+    };
+    let is_free = |(number, column): (usize, &GroupColumn)| {
+        column.state == ColumnState::Removed && !registry.is_in_map(group, number as u8)
+    };
+    let free = (0..group.columns.len()).find(|number| is_free((*number, &group.columns[*number])));
+    match free {
+        Some(free) => next.columns[free] = new,
+        None if group.columns.len() < COLUMNS_MAX => next.columns.push(new),
+        None => {
+            let copies = group.there().map(|(_, column)| column.place()).collect();
+            return Err(Refusal::NoNumber { volume: name(), copies_max: COLUMNS_MAX, copies });
+        }
+    }
+    draft.write(Write::Put(Record::Group(next)));
+    Ok(())
+}
+
+/// A person gives up all other histories for the copy of a node: those in sync are gone for good.
+pub(super) fn force(draft: &mut Draft<'_>, volume: &str, node: &str, epoch: u64) -> Result<(), Refusal> {
+    let registry = draft.registry;
+    let (group, map) = registry.ready(volume)?;
+    let name = || volume.to_owned();
+    let member =
+        registry.members.get(node).ok_or_else(|| Refusal::UnknownMember { name: node.to_owned() })?;
+    let process = Process { node: NodeId(member.id), incarnation: member.incarnation.0 };
+    if !member.state.is_live() {
+        return Err(Refusal::ForceAway { volume: name(), node: node.to_owned() });
+    }
+    let Some(state) = map.column_at(process.node).and_then(|n| map.column(n)).map(|column| column.state)
+    else {
+        let copies = group.there().map(|(_, column)| column.place()).collect();
+        return Err(Refusal::NoCopyThere { volume: name(), disk: format!("of node {node}"), copies });
+    };
+    // The answer to the first was lost.
+    if map.forced && map.primary.node == process.node && map.term.epoch > epoch {
+        return Ok(());
+    }
+    let is_there = |number: &u8| {
+        let column = group.columns.get(usize::from(*number));
+        let member = column.and_then(|column| registry.members.get(&column.node));
+        member.is_some_and(|member| member.state.is_live())
+    };
+    if let Some(number) = map.in_sync().find(is_there) {
+        let copy = group.columns[usize::from(number)].place();
+        return Err(Refusal::ForceNotNeeded { volume: name(), copy });
+    }
+    if state == State::Sync || map.term.epoch != epoch {
+        let (generation, fence) = (map.term.generation, 0);
+        return Err(Refusal::MapNotTaken { volume: name(), generation, epoch: map.term.epoch, fence });
+    }
+    let forced = map
+        .forced(process)
+        .map_err(|error| Refusal::BadMap { volume: name(), problem: error.to_string() })?;
+    let fence = registry.maps.get(&group.number).map_or(0, |held| held.fence);
+    draft.write(Write::Put(Record::Map(GroupMap::new(group.number, fence, &forced))));
+    Ok(())
+}
+
+/// Columns are gone; with the last one, the volume is, which was removed then.
 fn removed(draft: &mut Draft<'_>, group: &GroupVolume, is_it: impl Fn(&GroupColumn) -> bool) {
     let mut next = group.clone();
-    for column in next.columns.iter_mut().filter(|column| is_it(column)) {
-        column.state = ColumnState::Removed;
+    for number in 0..next.columns.len() {
+        if is_it(&next.columns[number]) {
+            next.columns[number].state = ColumnState::Removed;
+            next.columns[number].replaces = None;
+            let mut successors = next.columns.iter_mut();
+            if let Some(successor) = successors.find(|column| column.replaces == Some(number as u8)) {
+                successor.replaces = None;
+            }
+        }
     }
     if next.columns.iter().any(|column| column.state != ColumnState::Removed) {
         return draft.write(Write::Put(Record::Group(next)));
@@ -311,8 +441,7 @@ fn has_free(draft: &mut Draft<'_>, told: &ToldColumn) {
 
 /// The nodes that have not said that their columns are gone.
 fn with_columns(group: &GroupVolume) -> Vec<String> {
-    let left = group.columns.iter().filter(|column| column.state != ColumnState::Removed);
-    left.map(|column| column.node.clone()).collect()
+    group.there().map(|(_, column)| column.node.clone()).collect()
 }
 
 impl Registry {
@@ -326,7 +455,9 @@ impl Registry {
     fn column_of(&self, told: &ToldColumn) -> Result<(&GroupVolume, usize), Refusal> {
         let (volume, node) = (told.volume.to_string(), told.seat.name.clone());
         let group = self.groups.values().find(|group| group.uuid == told.volume);
-        let is_it = |column: &GroupColumn| column.disk == told.disk && column.node == node;
+        let is_it = |column: &GroupColumn| {
+            column.disk == told.disk && column.node == node && column.state != ColumnState::Removed
+        };
         let found = group.and_then(|group| Some((group, group.columns.iter().position(is_it)?)));
         found.ok_or_else(|| Refusal::UnknownColumn { volume, node, disk: told.disk.to_string() })
     }
@@ -334,6 +465,27 @@ impl Registry {
     /// The volume of a number.
     pub(super) fn group(&self, number: u32) -> Option<&GroupVolume> {
         self.groups.values().find(|group| group.number == number)
+    }
+
+    /// A volume that is ready, and its map.
+    fn ready(&self, volume: &str) -> Result<(&GroupVolume, Map), Refusal> {
+        let unknown = || Refusal::UnknownVolume { volume: printable(volume) };
+        let group = self.groups.get(volume).ok_or_else(unknown)?;
+        if group.state != GroupState::Ready {
+            return Err(Refusal::NotMade { volume: group.name.clone(), state: group.state });
+        }
+        let (_, held) = self.map_of(group.number)?;
+        let bad =
+            |error: MapBytesError| Refusal::BadMap { volume: volume.to_owned(), problem: error.to_string() };
+        Ok((group, held.decode().map_err(bad)?))
+    }
+
+    /// Whether the map of a volume has the column. One that cannot be read may.
+    fn is_in_map(&self, group: &GroupVolume, number: u8) -> bool {
+        let map = self.maps.get(&group.number).map(GroupMap::decode);
+        map.is_some_and(|map| {
+            map.map_or(true, |map| map.column(number).is_some_and(|column| column.state != State::None))
+        })
     }
 
     fn map_of(&self, number: u32) -> Result<(&GroupVolume, &GroupMap), Refusal> {

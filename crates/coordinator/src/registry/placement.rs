@@ -2,8 +2,10 @@
 
 use std::cmp::Reverse;
 
+use cards_layout::format::Uuid;
+
 use crate::change::NewGroup;
-use crate::record::{ColumnState, GroupColumn, ManagedDisk, MemberState};
+use crate::record::{ColumnState, GroupColumn, GroupVolume, ManagedDisk, MemberState};
 use crate::refusal::{DiskSpace, Refusal};
 
 use super::Registry;
@@ -38,6 +40,67 @@ fn choose<'a>(registry: &'a Registry, new: &NewGroup) -> Result<Vec<&'a ManagedD
         return Err(Refusal::NoPlace { volume, copies, bytes, fitting, domains });
     }
     Ok(order.into_iter().filter(fits).take(copies).map(|(_, disk)| disk).collect())
+}
+
+/// The disk for a column that takes the place of another one, which is in sync or not: apart from all others that stay.
+pub(super) fn successor<'a>(
+    registry: &'a Registry,
+    group: &GroupVolume,
+    (leaving, is_in_sync): (&GroupColumn, bool),
+    to: Option<Uuid>,
+) -> Result<&'a ManagedDisk, Refusal> {
+    let disk_of = |column: &GroupColumn| registry.managed.get(&column.disk);
+    let others: Vec<&ManagedDisk> = group
+        .there()
+        .filter(|(_, column)| column.disk != leaving.disk && column.state != ColumnState::Leaving)
+        .filter_map(|(_, column)| disk_of(column))
+        .collect();
+    // A group has one process at a node: a copy that is read from has to be elsewhere.
+    let has_column = |disk: &ManagedDisk| {
+        let columns = group.there().filter(|(_, column)| column.node == disk.node);
+        columns.into_iter().find(|(_, column)| is_in_sync || column.disk != leaving.disk)
+    };
+    if let Some(uuid) = to {
+        let Some(disk) = registry.managed.get(&uuid) else {
+            return Err(Refusal::UnknownManagedDisk { disk: uuid.to_string() });
+        };
+        if !is_joined(registry, disk) {
+            return Err(Refusal::DiskAway { disk: disk.name.clone(), node: disk.node.clone() });
+        }
+        if group.there().any(|(_, column)| column.disk == uuid) {
+            return Err(Refusal::HasCopy { volume: group.name.clone(), disk: disk.place() });
+        }
+        if let Some(other) = others.iter().find(|other| is_near(disk, other)) {
+            let (disks, domain) = (format!("{} and {}", disk.place(), other.place()), other.domain.clone());
+            return Err(Refusal::SameDomain { volume: group.name.clone(), disks, domain });
+        }
+        if let Some((_, column)) = has_column(disk) {
+            let (disk, copy) = (disk.place(), column.place());
+            return Err(Refusal::SameNode { volume: group.name.clone(), disk, copy });
+        }
+        let room = registry.room_on(disk);
+        if disk.taken_by(group.bytes) > room {
+            let (volume, bytes, free) = (group.name.clone(), disk.taken_by(group.bytes), disk.free);
+            return Err(Refusal::NoRoom { volume, disk: disk.place(), bytes, free, room });
+        }
+        return Ok(disk);
+    }
+    let mut disks: Vec<(u64, &ManagedDisk)> = registry
+        .managed
+        .values()
+        .filter(|disk| is_joined(registry, disk) && disk.uuid != leaving.disk)
+        .filter(|disk| others.iter().all(|other| !is_near(disk, other)) && has_column(disk).is_none())
+        .map(|disk| (registry.room_on(disk), disk))
+        .collect();
+    disks.sort_by_key(|(room, disk)| (Reverse(*room), &disk.domain, disk.uuid));
+    match disks.first() {
+        Some((room, disk)) if disk.taken_by(group.bytes) <= *room => Ok(disk),
+        _ => {
+            let domains = disks.iter().map(|(room, disk)| DiskSpace::new(disk, *room)).collect();
+            let (volume, from, bytes) = (group.name.clone(), leaving.place(), group.bytes);
+            Err(Refusal::NoSpare { volume, from, bytes, domains })
+        }
+    }
 }
 
 /// One failure may take both.

@@ -88,6 +88,11 @@ impl Local {
         self.carry_out_wishes();
     }
 
+    /// What a group was asked for that is not here any more.
+    pub(super) fn not_attached(&self, asked: &Asked) {
+        self.disk_op_done(asked, Err(IoError::NotAttached));
+    }
+
     fn disk_op_done(&self, asked: &Asked, result: Result<(), IoError>) {
         let (now, op) = (self.node.now(), asked.op);
         self.node.probe.disk_done(asked.shard, op, result.is_err(), now);

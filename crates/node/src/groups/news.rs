@@ -81,9 +81,13 @@ impl Local {
         if map.primary == self.node.member() {
             self.lead_group(of, map);
         } else if map.primary.node != self.node.me {
+            // One that is alone in sync, and has not heard that a person gave up its history, would go on.
+            self.group(of, |group, now| group.overtaken(now, map.term));
             self.hear_of_primary(of, spec(&known.record, map.primary.node, map.since), map.since);
         }
+        self.end_left(of, known, map);
         self.host(of, known, map);
+        self.place_group(of);
     }
 
     /// This process is a group's primary, by the registry's word.
@@ -153,6 +157,7 @@ impl Local {
             parked: Vec::new(),
             held: Default::default(),
             next_token: 0,
+            begun: self.groups_begun.replace(self.groups_begun.get() + 1),
             wake: Instant(0),
         };
         self.groups.borrow_mut().insert(of, hosted);

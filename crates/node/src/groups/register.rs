@@ -38,8 +38,9 @@ impl Local {
     /// Asks the registry for a group.
     pub(super) fn ask_register(self: &Rc<Self>, of: PgId, proposal: Option<Map>) {
         let home = self.home();
+        let Some(begun) = self.groups.borrow().get(&of).map(|hosted| hosted.begun) else { return };
         let done = move |answer| {
-            home.call(move |local| local.group(of, |group, now| group.register(now, answer)));
+            home.call(move |local| local.same_group(of, begun, |group, now| group.register(now, answer)));
         };
         let order = Order::Register { of, proposal: proposal.map(Box::new), done: Box::new(done) };
         if let Err(Order::Register { done, .. }) = self.node.membership.order(order) {

@@ -8,9 +8,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cards_array::group::State;
 use cards_coordinator::{
-    Change, ColumnState, Error, GroupColumn, GroupState, GroupVolume, ManagedDisk, Seat, ToldColumn,
-    ToldDisk, View,
+    Change, ColumnState, Error, GroupColumn, GroupMap, GroupState, GroupVolume, ManagedDisk, Seat,
+    ToldColumn, ToldDisk, View,
 };
 use cards_disk::{Managed, ManagedColumn, ManagedError};
 
@@ -41,6 +42,7 @@ pub(super) async fn run(session: Rc<Session>) {
         let problems = look.act().await;
         wrong = !problems.is_empty();
         node.membership.set_columns(problems);
+        node.review_columns();
     }
 }
 
@@ -70,7 +72,7 @@ impl Look<'_> {
         let mut groups: Vec<&GroupVolume> = self.view.groups.values().collect();
         groups.sort_by_key(|group| group.number);
         for group in groups {
-            if let Some((number, column)) = group.column_at(&self.seat.name) {
+            for (number, column) in group.columns_at(&self.seat.name) {
                 note(self.settle(group, number, column).await);
             }
         }
@@ -113,7 +115,7 @@ impl Look<'_> {
     fn strays(&self, managed: &Managed) -> Vec<String> {
         let is_known = |column: &&ManagedColumn| {
             let group = self.view.groups.values().find(|group| group.uuid == column.volume);
-            group.is_some_and(|group| group.columns.iter().any(|known| known.disk == managed.uuid()))
+            group.is_some_and(|group| group.there().any(|(_, known)| known.disk == managed.uuid()))
         };
         let disk = managed.disk_name();
         let say = |column: ManagedColumn| {
@@ -134,12 +136,17 @@ impl Look<'_> {
         let (volume, disk) = (&group.name, &column.disk_name);
         let is_due = match group.state {
             GroupState::Making => column.state == ColumnState::Missing,
-            GroupState::Ready => false,
+            GroupState::Ready => match column.state {
+                ColumnState::Missing => true,
+                ColumnState::Leaving => !self.is_in_map(group, number),
+                ColumnState::Made | ColumnState::Removed => false,
+            },
             GroupState::Removing => column.state != ColumnState::Removed,
         };
         if !is_due {
             return Ok(());
         }
+        let goes = group.state == GroupState::Removing || column.state == ColumnState::Leaving;
         let Some(managed) = self.node.managed.iter().find(|managed| managed.uuid() == column.disk) else {
             return Err(format!(
                 "volume {volume} has a copy on managed disk {disk} ({}) of this node, which it does not have: bring the disk back",
@@ -147,20 +154,25 @@ impl Look<'_> {
             ));
         };
         let told = |free| ToldColumn { seat: self.seat.clone(), volume: group.uuid, disk: column.disk, free };
-        match group.state {
-            GroupState::Removing => {
+        match goes {
+            true => {
                 remove(managed, group, number).await.map_err(|error| {
-                    format!("the copy of volume {volume} on managed disk {disk}, which was removed: {error}")
+                    format!(
+                        "the copy of volume {volume} on managed disk {disk}, which is to be removed: {error}"
+                    )
                 })?;
                 let what = || format!("the end of the copy of volume {volume}");
                 self.submit(Change::ColumnRemoved(told(managed.free_bytes())), what).await?;
-                tracing::info!(volume, disk, "the copy of a volume that was removed is gone");
+                tracing::info!(volume, disk, "a copy of a volume is removed");
             }
-            GroupState::Making | GroupState::Ready => {
+            false => {
                 make(managed, group, number).await.map_err(|error| {
                     format!(
-                        "volume {volume} is not made: its copy on managed disk {disk}: {error}; make room there, or run `cards volume remove \
-                         {volume}` and create it elsewhere"
+                        "a copy of volume {volume} is not made, on managed disk {disk}: {error}; make room there, or run {}",
+                        match group.state {
+                            GroupState::Ready => format!("`cards volume replace {volume} --from {}`", column.place()),
+                            _ => format!("`cards volume remove {volume}` and create it elsewhere"),
+                        }
                     )
                 })?;
                 let what = || format!("the copy of volume {volume}");
@@ -169,6 +181,14 @@ impl Look<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether the map of a volume has the column; one that cannot be read may.
+    fn is_in_map(&self, group: &GroupVolume, number: u8) -> bool {
+        let map = self.view.maps.get(&group.number).map(GroupMap::decode);
+        map.is_none_or(|map| {
+            map.map_or(true, |map| map.column(number).is_some_and(|column| column.state != State::None))
+        })
     }
 
     fn disk(&self, disk: &ManagedDisk) -> Option<&Arc<Managed>> {

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cards_coordinator::{ColumnState, Coordinator, Error, Refusal};
+use cards_coordinator::{Coordinator, Error, Refusal};
 use cards_core::ControlInput;
 
 use super::registrar::disk_id;
@@ -81,12 +81,11 @@ fn needed_by(session: &Session, node: &Arc<Node>) -> Vec<String> {
         );
     }
     for group in session.known().groups.values() {
-        let column = group.column_at(&session.config.node);
-        if column.is_some_and(|(_, column)| column.state != ColumnState::Removed) {
+        for (_, column) in group.columns_at(&session.config.node) {
             needed.push(format!(
-                "volume {0:?} has a copy on a managed disk of this node, and copies cannot be moved to other nodes yet: to stop the daemon \
-                 for a while is no reason to leave. (`cards volume remove {0} --force={0}` would destroy the whole volume, with its other copies.)",
-                group.name
+                "volume {0:?} has a copy on managed disk {1} of this node: run `cards volume replace {0} --from {2}`, and leave when the new \
+                 copy is in sync and this one is gone (`cards volume show {0}`); to stop the daemon for a while is no reason to leave",
+                group.name, column.disk_name, column.place()
             ));
         }
     }

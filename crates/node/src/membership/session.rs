@@ -274,6 +274,18 @@ impl Session {
                         let _ = done.send(volumes::create(&session, *new, &on).await);
                     });
                 }
+                Order::ReplaceCopy { volume, from, to, done } => {
+                    let session = Rc::clone(&self);
+                    tokio::task::spawn_local(async move {
+                        let _ = done.send(volumes::replace(&session, volume, &from, to.as_deref()).await);
+                    });
+                }
+                Order::ForceVolume { volume, node, epoch, done } => {
+                    let session = Rc::clone(&self);
+                    tokio::task::spawn_local(async move {
+                        let _ = done.send(volumes::force(&session, volume, node, epoch).await);
+                    });
+                }
                 Order::RemoveVolume { volume, done } => {
                     let session = Rc::clone(&self);
                     tokio::task::spawn_local(async move {

@@ -1,6 +1,8 @@
 //! Volumes over managed disks of several nodes, created and removed in the registry. Their nodes do the rest.
 
-use cards_coordinator::{Change, Error, ManagedDisk, NewGroup, View};
+use cards_coordinator::{
+    Change, ColumnState, Error, GroupColumn, GroupVolume, ManagedDisk, NewGroup, Refusal, View,
+};
 use cards_disk::Uuid;
 
 use super::session::Session;
@@ -36,6 +38,70 @@ pub(super) async fn remove(session: &Session, volume: String) -> Result<(), Stri
     }
     let remove = Change::RemoveGroup { volume };
     session.coordinator.submit(remove).await.map(drop).map_err(|error| failed(session, error))
+}
+
+/// Has a copy of a volume replaced; `from` and `to` name a disk as `NODE:DISK`, or the node alone.
+///
+/// # Errors
+/// There is no such volume, copy or disk, the registry refuses, or the coordinator does not answer. In words.
+pub(super) async fn replace(
+    session: &Session,
+    volume: String,
+    from: &str,
+    to: Option<&str>,
+) -> Result<(), String> {
+    let view = session.coordinator.view().await.map_err(|error| failed(session, error))?;
+    let group = group(&view, &volume)?;
+    let is_named = |column: &GroupColumn| column.node == from || column.place() == from;
+    let Some((number, column)) = group.there().find(|(_, column)| is_named(column)) else {
+        let shown = &from[..from.floor_char_boundary(200)];
+        let there: Vec<String> = group.there().map(|(_, column)| column.place()).collect();
+        return Err(format!(
+            "volume {volume} has no copy at {shown:?}: its copies are on {}",
+            there.join(", ")
+        ));
+    };
+    if column.state == ColumnState::Leaving {
+        let (from, by) =
+            (column.place(), group.successor(number).map(|(_, by)| by.place()).unwrap_or_default());
+        return Err(Refusal::BeingReplaced { volume, from, by }.to_string());
+    }
+    let to = to.map(|to| find_at(&view, to)).transpose()?;
+    let replace = Change::ReplaceColumn { volume, from: column.disk, to: to.into_iter().collect() };
+    session.coordinator.submit(replace).await.map(drop).map_err(|error| failed(session, error))
+}
+
+/// Gives up all histories of a volume but the one of a node's copy, as the map of this epoch has it.
+///
+/// # Errors
+/// There is no such volume or copy, a copy in sync is there, or the coordinator does not answer. In words.
+pub(super) async fn force(session: &Session, volume: String, node: String, epoch: u64) -> Result<(), String> {
+    let view = session.coordinator.view().await.map_err(|error| failed(session, error))?;
+    group(&view, &volume)?;
+    let force = Change::ForceMap { volume, node, epoch };
+    session.coordinator.submit(force).await.map(drop).map_err(|error| failed(session, error))
+}
+
+fn group<'a>(view: &'a View, volume: &str) -> Result<&'a GroupVolume, String> {
+    let shown = &volume[..volume.floor_char_boundary(200)];
+    view.groups.get(volume).ok_or_else(|| match view.volumes.contains_key(volume) {
+        true => format!("volume {shown:?} is on one disk, and has no other copies"),
+        false => format!("there is no volume {shown:?}; see `cards volume list`"),
+    })
+}
+
+/// The managed disk that `NODE:DISK` names, or the only one of `NODE`.
+fn find_at(view: &View, place: &str) -> Result<Uuid, String> {
+    let mut own = view.managed.iter().filter(|disk| disk.node == *place);
+    match (own.next(), own.next()) {
+        (Some(disk), None) => Ok(disk.uuid),
+        (Some(one), Some(other)) => Err(format!(
+            "node {place} has several managed disks, {} and {} among them: name one",
+            one.place(),
+            other.place()
+        )),
+        _ => find(view, place),
+    }
 }
 
 fn failed(session: &Session, error: Error) -> String {

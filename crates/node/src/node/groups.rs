@@ -83,6 +83,8 @@ pub(crate) struct Hosted {
     /// Results that are told when the right is there again.
     pub(crate) held: VecDeque<(Token, Result<Option<Bytes>, CommandError>)>,
     pub(crate) next_token: u64,
+    /// The groups of this thread that have begun before it: another one of the same volume may have its place, on another disk.
+    pub(crate) begun: u64,
     /// When the group wants to be woken.
     pub(crate) wake: Instant,
 }

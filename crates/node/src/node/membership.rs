@@ -56,6 +56,28 @@ pub(crate) enum Order {
         /// How it went.
         done: oneshot::Sender<Result<(), String>>,
     },
+    /// Have a copy of such a volume replaced by one on another disk.
+    ReplaceCopy {
+        /// The volume.
+        volume: String,
+        /// Where the copy is that leaves, as `NODE:DISK` or `NODE`.
+        from: String,
+        /// The disk of the new copy, in the same way; none: where the most space is.
+        to: Option<String>,
+        /// How it went.
+        done: oneshot::Sender<Result<(), String>>,
+    },
+    /// Give up all histories of such a volume but that of one copy.
+    ForceVolume {
+        /// The volume.
+        volume: String,
+        /// The node of the copy.
+        node: String,
+        /// The epoch of the map that a person has seen.
+        epoch: u64,
+        /// How it went.
+        done: oneshot::Sender<Result<(), String>>,
+    },
     /// Drain and end the membership.
     Leave {
         /// Also if somebody needs this node.

@@ -34,9 +34,10 @@ fn extents(set: &[bool; UNITS]) -> Extents {
 }
 
 impl Media {
-    pub(super) fn new(number: u8) -> Self {
+    /// A disk with nothing on it.
+    pub(super) fn new(disk: Uuid) -> Self {
         Self {
-            disk: Uuid([number; 16]),
+            disk,
             current: [0; UNITS],
             durable: [0; UNITS],
             unsynced: Default::default(),

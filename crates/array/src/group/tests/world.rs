@@ -14,8 +14,8 @@ use super::media::{Media, UNITS, units};
 use super::random::Random;
 use crate::group::mistakes::{Made, Mistake};
 use crate::group::{
-    Answer, Client as Sender, Command, CommandError, Extent, Group, GroupTiming, Map, Member, Message, Op,
-    Origin, Output, Size, State, Term, Token, Work,
+    Answer, COLUMNS_MAX, Client as Sender, Command, CommandError, Extent, Group, GroupTiming, Map, MapColumn,
+    Member, Message, Op, Origin, Output, Placement, Size, State, Term, Token, Work,
 };
 
 /// The nodes whose columns are in sync.
@@ -126,6 +126,21 @@ pub(super) enum Event {
         result: Reply,
     },
     Fault,
+    /// Placement goes on.
+    Place,
+    /// The node of a column that has left removes what it has of it.
+    Remove(usize),
+}
+
+/// A column that takes the place of another one.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    leaves: u8,
+    column: u8,
+    disk: Uuid,
+    node: usize,
+    /// The new column is to leave again, before it is in sync.
+    is_given_up: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -167,6 +182,8 @@ pub(super) struct Counts {
     pub(super) disks_failed: u64,
     /// Units that were copied from one node to another.
     pub(super) copied: u64,
+    pub(super) added: u64,
+    pub(super) retired: u64,
 }
 
 pub(super) struct World {
@@ -200,6 +217,9 @@ pub(super) struct World {
     pub(super) clients_rest: bool,
     /// Down for good.
     pub(super) dead: Option<usize>,
+    plan: Option<Plan>,
+    /// Nodes whose column has left, and is on their disks still.
+    left: BTreeSet<usize>,
 }
 
 impl World {
@@ -226,7 +246,7 @@ impl World {
         rates[(slow + 1) % (count + CLIENTS)] = 1310;
         let nodes = (0..count).map(|n| Node {
             group: None,
-            media: Media::new(n as u8 + 1),
+            media: Media::new(Uuid([n as u8 + 1; 16])),
             incarnation: 0,
             rate: rates[n],
             offset: random.below(1_000_000_000),
@@ -274,6 +294,8 @@ impl World {
             timing: timing(),
             clients_rest: false,
             dead: None,
+            plan: None,
+            left: BTreeSet::new(),
             random: Random(random.next()),
         };
         for node in 0..count {
@@ -388,6 +410,8 @@ impl World {
                 self.reply(client, request, node, epoch, result);
             }
             Event::Fault => self.fault(),
+            Event::Place => self.place(),
+            Event::Remove(node) => self.remove(node),
             _ => {}
         }
     }
@@ -399,7 +423,7 @@ impl World {
         }
         let answer = match proposal {
             None => Answer::Read(self.register.clone()),
-            Some(map) if map.term.epoch == self.register.term.epoch + 1 => {
+            Some(map) if map.term.epoch == self.register.term.epoch + 1 && self.is_planned(&map) => {
                 self.changed(map);
                 Answer::Taken
             }
@@ -409,6 +433,24 @@ impl World {
             let after = self.random.between(200, 3 * MS);
             self.at(after, Event::Answered { node, incarnation, number, answer });
         }
+    }
+
+    /// The register takes no other columns than placement wants: a primary may not have heard of its last word.
+    fn is_planned(&self, map: &Map) -> bool {
+        (0..map.columns.len() as u8).all(|number| {
+            let has =
+                |map: &Map| map.column(number).filter(|column| column.state != State::None).map(|c| c.disk);
+            let (had, has) = (has(&self.register), has(map));
+            let plan = self.plan.as_ref();
+            match (had, has) {
+                (None, Some(disk)) => {
+                    plan.is_some_and(|plan| plan.column == number && plan.disk == disk && !plan.is_given_up)
+                }
+                (Some(_), None) => plan
+                    .is_some_and(|plan| number == if plan.is_given_up { plan.column } else { plan.leaves }),
+                _ => true,
+            }
+        })
     }
 
     /// The register holds another map.
@@ -422,9 +464,34 @@ impl World {
         if !allowed(&map) {
             self.fails(format!("no such change: {map:?}"));
         }
-        for (number, (old, new)) in before.columns.iter().zip(&map.columns).enumerate() {
+        if before.columns.len() > map.columns.len() {
+            self.fails(format!("columns are lost: {map:?}"));
+        }
+        for (number, new) in map.columns.iter().enumerate() {
+            let old = before.columns.get(number).copied();
+            let old = old.unwrap_or(MapColumn { state: State::None, ..*new });
             match (old.state, new.state) {
-                (_, State::Fill { since: 0 }) if old.disk != new.disk => {}
+                (State::None, State::Stale { since: 0 }) => self.counts.added += 1,
+                (State::None, State::None) => {}
+                (was, State::None) => {
+                    self.counts.retired += 1;
+                    let node = usize::from(old.node.0);
+                    self.left.insert(node);
+                    let after = self.random.between(MS, 5 * LEASE);
+                    self.at(after, Event::Remove(node));
+                    let successor = self.plan.filter(|plan| usize::from(plan.leaves) == number);
+                    let has_successor = successor
+                        .and_then(|plan| before.column(plan.column))
+                        .is_some_and(|column| column.state == State::Sync);
+                    if was == State::Sync && !has_successor {
+                        self.fails(format!(
+                            "column {number} leaves before its successor is in sync: {map:?}"
+                        ));
+                    }
+                }
+                _ if old.disk != new.disk || old.node != new.node => {
+                    self.fails(format!("column {number} is on another disk: {map:?}"));
+                }
                 (old, new) if old == new => {}
                 (State::Sync | State::Fill { .. }, State::Stale { .. }) => self.counts.drops += 1,
                 (State::Stale { .. }, State::Fill { .. }) => {}
@@ -638,7 +705,11 @@ impl World {
         if !self.nodes[node].media.missed[unit] || !is_in_sync {
             return;
         }
-        for (column, state) in self.register.columns.iter().map(|c| (usize::from(c.node.0), c.state)) {
+        // One of which nothing is known is filled whole, whatever others remember.
+        let is_blank =
+            |state| matches!(state, State::None | State::Stale { since: 0 } | State::Fill { since: 0 });
+        let columns = self.register.columns.iter().filter(|column| !is_blank(column.state));
+        for (column, state) in columns.map(|c| (usize::from(c.node.0), c.state)) {
             let has = self.nodes[column].media.current[unit];
             // What the column lost with its power, it knows itself.
             if state != State::Sync
@@ -975,9 +1046,12 @@ impl World {
 
     /// An old image of the disk takes its place, or a blank one, while the column is stale.
     fn swap_disk(&mut self, node: usize) {
-        let State::Stale { since } = self.register.columns[node].state else { return };
+        let number = self.register.column_at(NodeId(node as u16)).map(usize::from);
+        let Some(State::Stale { since }) = number.map(|number| self.register.columns[number].state) else {
+            return;
+        };
         let image = self.nodes[node].image.take().filter(|image| image.record.in_sync_epoch < since);
-        let blank = Media::new(node as u8 + 1);
+        let blank = Media::new(self.nodes[node].media.disk);
         let found = &mut self.nodes[node];
         if image.is_none() && !self.random.chance(300) {
             return;
@@ -986,6 +1060,96 @@ impl World {
         found.media.record.is_lossy = true;
         self.counts.old_disks += 1;
         self.tell(|| format!("n{node} has an old disk"));
+    }
+
+    /// Placement has a column replaced, and tells nodes of it, each of which may be away.
+    fn place(&mut self) {
+        let after = self.random.between(10 * MS, 60 * MS);
+        self.at(after, Event::Place);
+        let state = |world: &Self, column: u8| {
+            world.register.column(column).map_or(State::None, |column| column.state)
+        };
+        if let Some(plan) = self.plan {
+            let (new, old) = (state(self, plan.column), state(self, plan.leaves));
+            let is_done = if plan.is_given_up { new == State::None } else { old == State::None };
+            if is_done || plan.is_given_up && new == State::Sync {
+                self.plan = None;
+            }
+        }
+        if self.plan.is_none() && !self.is_calm {
+            self.plan = self.new_plan();
+        }
+        let Some(plan) = &mut self.plan else { return };
+        if self.random.chance(30) && !self.is_calm {
+            plan.is_given_up = true;
+        }
+        let Plan { leaves, column, disk, node, is_given_up } = *plan;
+        let wanted = if is_given_up {
+            alloc::vec![Placement::Retire { column, successor: None }]
+        } else {
+            let add = Placement::Add { column, disk, node: NodeId(node as u16) };
+            alloc::vec![add, Placement::Retire { column: leaves, successor: Some(column) }]
+        };
+        for other in 0..self.nodes.len() {
+            if self.is_calm || self.random.chance(700) {
+                self.with(other, |group, now| group.place(now, wanted.clone()));
+            }
+        }
+        let primary = usize::from(self.register.primary.node.0);
+        let is_own = self.register.column_at(NodeId(primary as u16)) == Some(leaves);
+        if is_own && !is_given_up && state(self, column) == State::Sync {
+            self.hand_over(primary, node);
+        }
+    }
+
+    /// The node without a column is to have one instead of this column.
+    pub(super) fn replace(&mut self, leaves: u8, node: usize) {
+        let (column, disk) = (self.register.columns.len() as u8, self.nodes[node].media.disk);
+        self.plan = Some(Plan { leaves, column, disk, node, is_given_up: false });
+        self.at(0, Event::Place);
+    }
+
+    /// Any column gives way to a node without one, if there is such a node.
+    fn new_plan(&mut self) -> Option<Plan> {
+        let is_free = |node: &usize| {
+            self.register.column_at(NodeId(*node as u16)).is_none()
+                && !self.left.contains(node)
+                && self.nodes[*node].group.is_some()
+        };
+        let free: Vec<usize> = (0..self.nodes.len()).filter(is_free).collect();
+        let there = |number: &u8| self.register.columns[usize::from(*number)].state != State::None;
+        let columns: Vec<u8> = (0..self.register.columns.len() as u8).filter(there).collect();
+        let leaves = columns[self.random.below(columns.len() as u64) as usize];
+        let node = *free.get(self.random.below(free.len().max(1) as u64) as usize)?;
+        let is_gap = |number: &u8| {
+            let column = self.register.columns[usize::from(*number)];
+            column.state == State::None && !self.left.contains(&usize::from(column.node.0))
+        };
+        let end = self.register.columns.len() as u8;
+        let column = (0..end).find(is_gap).or((usize::from(end) < COLUMNS_MAX).then_some(end))?;
+        let disk = self.nodes[node].media.disk;
+        Some(Plan { leaves, column, disk, node, is_given_up: false })
+    }
+
+    /// The next column there is on the same disk, or on another one. What is left of the last one should not matter.
+    fn remove(&mut self, node: usize) {
+        if self.register.column_at(NodeId(node as u16)).is_some() || !self.left.remove(&node) {
+            return;
+        }
+        if self.nodes[node].group.is_some() {
+            self.crash(node, false);
+            self.at(MS, Event::Start(node));
+        }
+        let media = &mut self.nodes[node].media;
+        let next =
+            if self.random.chance(500) { Uuid([media.disk.0[0].wrapping_add(16); 16]) } else { media.disk };
+        if self.random.chance(300) {
+            media.disk = next;
+        } else {
+            *media = Media::new(next);
+        }
+        self.nodes[node].image = None;
+        self.tell(|| format!("n{node} has removed its column"));
     }
 
     /// Nothing fails any more.
@@ -1025,13 +1189,21 @@ impl World {
             return self
                 .fails(format!("client {client} does not go on; map {:?}; {primary:?}", self.register));
         }
+        if let Some(plan) = self.plan
+            && self.dead != Some(plan.node)
+            && self.register.columns.get(usize::from(plan.leaves)).is_some_and(|c| c.state != State::None)
+            && !plan.is_given_up
+        {
+            return self.fails(format!("{plan:?} is not done: {:?}", self.register));
+        }
         self.judge_whole();
     }
 
     /// All columns are in sync, but one that is down for good.
     pub(super) fn judge_whole(&mut self) {
         for (number, column) in self.register.columns.clone().into_iter().enumerate() {
-            if self.dead != Some(usize::from(column.node.0)) && column.state != State::Sync {
+            let is_away = self.dead == Some(usize::from(column.node.0)) || column.state == State::None;
+            if !is_away && column.state != State::Sync {
                 return self.fails(format!("column {number} is {}", column.state));
             }
         }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use cards_admin::CopyState;
 use cards_disk::{DiskError, ManagedError};
 use cards_layout::layout::Layout;
 
@@ -52,6 +53,17 @@ pub(crate) enum VolumeError {
         have(waits_for)
     )]
     NotMade { volume: String, waits_for: Vec<String> },
+    #[error("volume {volume:?} is on one disk of node {node}: it has no other copies")]
+    NoCopies { volume: String, node: String },
+    #[error("volume {volume:?} has no copy at node {node}: its copies are on {}", copies.join(", "))]
+    NoCopyAt { volume: String, node: String, copies: Vec<String> },
+    #[error("volume {volume:?}: the copy at node {node} is {state}, and is not to be forced")]
+    NotStale { volume: String, node: String, state: CopyState },
+    #[error(
+        "volume {volume:?}: the copy at node {node} {has}. What was written since is lost for ever, also if {gone} back. If that is what you \
+         want, add --force={volume}@{since}"
+    )]
+    ForceNotTyped { volume: String, node: String, has: String, gone: String, since: u64 },
     #[error("volume {volume:?} was removed while it was being made")]
     Gone { volume: String },
 }

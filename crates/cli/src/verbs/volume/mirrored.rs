@@ -135,15 +135,16 @@ pub(super) fn show(mirror: &Mirror, map: bool) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: String| text += &format!("{name:<12} {value}\n");
     line("layout", format!("{}, {}", mirror.layout, mirror.health()));
-    for (number, copy) in mirror.copies.iter().enumerate() {
+    for (position, copy) in mirror.copies.iter().enumerate() {
         let since = match copy.since {
             Some(0) => ", with nothing for certain".to_owned(),
             Some(since) => format!(", with all up to epoch {since}"),
             None => String::new(),
         };
+        let leaves = copy.replaced_by.as_ref().map(|by| format!(", leaves for {by}")).unwrap_or_default();
         line(
-            if number == 0 { "copies" } else { "" },
-            format!("{}:{} {}{since}", copy.node, copy.disk, copy.state),
+            if position == 0 { "copies" } else { "" },
+            format!("{}:{} {}{since}{leaves}", copy.node, copy.disk, copy.state),
         );
     }
     if let Some(held) = &mirror.map {
@@ -154,8 +155,8 @@ pub(super) fn show(mirror: &Mirror, map: bool) -> String {
     }
     line("uuid", mirror.uuid.clone());
     line("number", mirror.number.to_string());
-    for (number, copy) in mirror.copies.iter().enumerate() {
-        line(&format!("disk {number}"), format!("{} ({})", copy.disk_uuid, copy.node));
+    for copy in &mirror.copies {
+        line(&format!("disk {}", copy.number), format!("{} ({})", copy.disk_uuid, copy.node));
     }
     if let Some(held) = &mirror.map {
         line("epoch", held.epoch.to_string());

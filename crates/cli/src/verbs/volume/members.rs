@@ -1,0 +1,183 @@
+//! The copies of a volume change: one is replaced by another, or a stale one becomes the truth.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cards_admin::{Client, CopyState, Mirror, MirrorCopy, MirrorMap};
+use clap::Args;
+use serde::Serialize;
+
+use super::error::VolumeError;
+use crate::complete;
+use crate::daemon::Daemon;
+use crate::error::Error;
+use crate::output;
+
+/// How long the word of the registry takes to come back to the node that was asked.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often is looked whether it has.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// What `cards volume replace` is told.
+#[derive(Debug, Args)]
+pub(super) struct Replace {
+    /// The volume
+    #[arg(value_name = "NAME", add = complete::volumes())]
+    name: String,
+    /// The copy that leaves: its disk, or its node
+    #[arg(long, value_name = "NODE[:DISK]")]
+    from: String,
+    /// Where the new copy goes [default: the disk with the most space]
+    #[arg(long, value_name = "NODE[:DISK]")]
+    to: Option<String>,
+    #[command(flatten)]
+    daemon: Daemon,
+    /// One JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `--json` prints of a copy that is being replaced.
+#[derive(Serialize)]
+struct Replaced {
+    volume: String,
+    from: String,
+    /// The disk of the new copy; none if this node has not heard of it yet.
+    to: Option<String>,
+}
+
+impl Replace {
+    pub(super) fn run(self) -> Result<(), Error> {
+        let Self { name, from, to, daemon, json } = self;
+        let mut client = daemon.connect()?;
+        let old = copy_of(&name, &mirror(&mut client, &name)?, &from)?;
+        client.replace_copy(&name, &place(&old), to.as_deref())?;
+        let until = Instant::now() + PATIENCE;
+        let to = loop {
+            let found = mirror(&mut client, &name)?;
+            let copy = found.copies.into_iter().find(|copy| copy.disk_uuid == old.disk_uuid);
+            // It may be over already.
+            let by = copy.map(|copy| copy.replaced_by);
+            if !matches!(by, Some(None)) || Instant::now() >= until {
+                break by.flatten();
+            }
+            thread::sleep(LOOK);
+        };
+        let replaced = Replaced { volume: name, from: place(&old), to };
+        output::print_either(json, &replaced, || {
+            let Replaced { volume, from, to } = &replaced;
+            let by = to.as_ref().map(|to| format!(" by one on {to}")).unwrap_or_default();
+            format!(
+                "the copy of volume {volume} on {from} is being replaced{by}; `cards volume show {volume}` shows how far it is\n"
+            )
+        })
+    }
+}
+
+/// What `cards volume force` is told.
+#[derive(Debug, Args)]
+pub(super) struct Force {
+    /// The volume
+    #[arg(value_name = "NAME", add = complete::volumes())]
+    name: String,
+    /// The node whose copy becomes the truth
+    #[arg(long, value_name = "NODE")]
+    from: String,
+    /// The volume's name and the age of the copy, as this command says them without it
+    #[arg(long, value_name = "NAME@EPOCH", require_equals = true)]
+    force: Option<String>,
+    #[command(flatten)]
+    daemon: Daemon,
+    /// One JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `--json` prints of a volume whose copy was chosen.
+#[derive(Serialize)]
+struct Forced {
+    volume: String,
+    node: String,
+    /// The epoch up to which the copy has everything.
+    since: u64,
+    /// Histories of the volume so far, this one included; none if this node has not heard of it yet.
+    generation: Option<u32>,
+}
+
+impl Force {
+    pub(super) fn run(self) -> Result<(), Error> {
+        let Self { name, from, force, daemon, json } = self;
+        let mut client = daemon.connect()?;
+        let before = mirror(&mut client, &name)?;
+        let copy = copy_of(&name, &before, &from)?;
+        let node = copy.node.clone();
+        let (Some(held), Some(since), CopyState::Stale | CopyState::Filling) =
+            (&before.map, copy.since, copy.state)
+        else {
+            return Err(VolumeError::NotStale { volume: name, node, state: copy.state }.into());
+        };
+        if force != Some(format!("{name}@{since}")) {
+            let (has, gone) = (has(held, since), gone(&before));
+            return Err(VolumeError::ForceNotTyped { volume: name, node, has, gone, since }.into());
+        }
+        client.force_volume(&name, &node, held.epoch)?;
+        let until = Instant::now() + PATIENCE;
+        let generation = loop {
+            let found = mirror(&mut client, &name)?.map.map(|map| map.generation);
+            if found.is_some_and(|generation| generation > held.generation) {
+                break found;
+            }
+            if Instant::now() >= until {
+                break None;
+            }
+            thread::sleep(LOOK);
+        };
+        let forced = Forced { volume: name, node, since, generation };
+        output::print_either(json, &forced, || {
+            let Forced { volume, node, .. } = &forced;
+            format!(
+                "volume {volume}: the copy at node {node} is the truth from now on; all others are filled from it when they are back\n"
+            )
+        })
+    }
+}
+
+/// What a stale copy has, for the question.
+fn has(held: &MirrorMap, since: u64) -> String {
+    match since {
+        0 => "has nothing for certain: it was being filled".into(),
+        _ => format!(
+            "has everything up to epoch {since}, and the volume is at epoch {}, {} changes of its copies later",
+            held.epoch,
+            held.epoch.saturating_sub(since)
+        ),
+    }
+}
+
+/// Where the copies in sync are.
+fn gone(mirror: &Mirror) -> String {
+    let in_sync = mirror.copies.iter().filter(|copy| copy.state == CopyState::InSync);
+    let places: Vec<String> = in_sync.map(place).collect();
+    format!("{} {}", places.join(", "), if places.len() == 1 { "comes" } else { "come" })
+}
+
+fn place(copy: &MirrorCopy) -> String {
+    format!("{}:{}", copy.node, copy.disk)
+}
+
+/// The copy that a person means.
+fn copy_of(volume: &str, mirror: &Mirror, from: &str) -> Result<MirrorCopy, VolumeError> {
+    let is_it = |copy: &&MirrorCopy| copy.node == from || place(copy) == from;
+    mirror.copies.iter().find(is_it).cloned().ok_or_else(|| VolumeError::NoCopyAt {
+        volume: volume.into(),
+        node: from.into(),
+        copies: mirror.copies.iter().map(place).collect(),
+    })
+}
+
+fn mirror(client: &mut Client, name: &str) -> Result<Mirror, Error> {
+    let volume = client.volume(name)?;
+    let node = volume.disk_node.unwrap_or_else(|| "that is not known".into());
+    let none = || VolumeError::NoCopies { volume: name.into(), node }.into();
+    volume.mirror.map(|mirror| *mirror).ok_or_else(none)
+}
