@@ -169,6 +169,8 @@ impl Local {
             group,
             column,
             reign: None,
+            reading: None,
+            noting: None,
             right: None,
             open: Default::default(),
             parked: Vec::new(),
