@@ -350,7 +350,9 @@ impl<P: Clone> Group<P> {
                 self.column.go_on_sealing(now, false, &mut self.out);
             }
             Message::HandOver(map) => {
-                if map.primary == self.me && self.primary.is_none() {
+                let is_me = map.primary == self.me;
+                let is_here = map.primary.node == self.me.node && matches!(self.asked, Asked::Nothing);
+                if (is_me || is_here) && self.primary.is_none() {
                     self.found(now, *map);
                 }
             }
@@ -447,7 +449,7 @@ impl<P: Clone> Group<P> {
         } else if state == State::Sync || self.made.is(Mistake::TakeOverStale) {
             let known = self.known.max(self.column.refused_below());
             self.known = map.term.max(known);
-            if known != Term::default() && known < map.term && map.primary != self.me {
+            if known != Term::default() && known < map.term && map.primary.node != self.me.node {
                 // Another process has taken over. It is given the time that it needs to seal this column.
                 self.column.heard = now;
             } else {
@@ -466,7 +468,9 @@ impl<P: Clone> Group<P> {
 
     /// Proposes this process for the next primary, if nothing forbids it.
     fn claim(&mut self, now: Instant, map: Map) {
-        let is_silent = self.column.heard + self.patience() <= now;
+        // No other process of this node is the primary any more, nor will be: either it is over, or this one was named wrongly.
+        let is_own = map.primary.node == self.me.node;
+        let is_silent = is_own || self.column.heard + self.patience() <= now;
         let is_promised = self.column.promise.blocks(now, self.me.node).is_some()
             && !self.made.is(Mistake::SealWithinPromise);
         if !is_silent || is_promised || self.column.failed {
@@ -483,7 +487,7 @@ impl<P: Clone> Group<P> {
             let (promise, grace) = (self.timing.promise(), self.timing.grace);
             let are_over = grace <= promise || self.column.sealed_since + promise + grace <= now;
             self.outlived =
-                self.column.sealed.as_ref().filter(|_| are_over).map(|sealed| sealed.primary.node);
+                self.column.sealed.as_ref().filter(|_| are_over && !is_own).map(|sealed| sealed.primary.node);
             self.propose(next);
         }
     }

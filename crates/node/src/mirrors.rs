@@ -57,7 +57,8 @@ fn unattached(record: &GroupVolume) -> Volume {
     }
 }
 
-fn mirror(node: &Node, record: &GroupVolume, map: Option<&Map>) -> Mirror {
+/// How a volume stands, as far as this node knows.
+pub(crate) fn mirror(node: &Node, record: &GroupVolume, map: Option<&Map>) -> Mirror {
     let shown = (0..)
         .zip(&record.columns)
         .filter(|(_, column)| record.state == GroupState::Removing || column.state != ColumnState::Removed);

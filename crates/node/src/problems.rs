@@ -4,12 +4,13 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::SystemTime;
 
-use cards_admin::{Lost, Member, MemberState, Volume, VolumeState};
+use cards_admin::{CopyState, Lost, Member, MemberState, Volume, VolumeState};
 use cards_array::group::{MapColumn, State};
 use cards_coordinator::{ColumnState, GroupColumn};
 use cards_core::NodeId;
 
 use crate::attach::losses;
+use crate::mirrors::mirror;
 use crate::node::Node;
 use crate::node::card::Card;
 use crate::node::disk_seen::short_of_room;
@@ -78,6 +79,7 @@ pub(crate) fn of(node: &Node, members: &[Member], volumes: &[Volume]) -> Vec<Pro
         }
     }
     problems.extend(node.groups.all().iter().filter_map(|known| copies(node, known)));
+    problems.extend(node.groups.all().iter().filter_map(|known| replaced(node, known)));
     problems.extend(node.cards.all().iter().filter_map(|card| requests(node, card)));
     problems.extend(damaged(node).into_iter().map(|text| Problem::new(Harm::Risk, text)));
     problems.sort_by_key(|problem| problem.harm);
@@ -147,6 +149,31 @@ fn copies(node: &Node, known: &Known) -> Option<Problem> {
         );
         Problem::new(Harm::Risk, text)
     })
+}
+
+/// Copies of a mirrored volume that leave it, and how far those are that take their place.
+fn replaced(node: &Node, known: &Known) -> Option<Problem> {
+    known.ready()?;
+    let mirror = mirror(node, &known.record, known.map.as_ref());
+    let steps = mirror.leaving().map(|copy| {
+        let by = copy.replaced_by.as_deref().unwrap_or_default();
+        let state = mirror.copies.iter().find(|copy| format!("{}:{}", copy.node, copy.disk) == by);
+        match (copy.state, state) {
+            (CopyState::Removing, _) => {
+                format!("that on {}:{} has left, and its node has it on its disk still", copy.node, copy.disk)
+            }
+            (_, Some(new)) => {
+                format!(
+                    "that on {}:{} is being replaced by {by}, which is {}",
+                    copy.node, copy.disk, new.state
+                )
+            }
+            _ => format!("that on {}:{} leaves", copy.node, copy.disk),
+        }
+    });
+    let steps: Vec<String> = steps.collect();
+    let text = || format!("volume {}: its copies change: {}", known.record.name, steps.join("; "));
+    (!steps.is_empty()).then(|| Problem::new(Harm::Note, text()))
 }
 
 /// What is wrong with the disks of this node.

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::harness::cluster::Cluster;
-use crate::harness::{LONG, SHORT, eventually, scratch};
+use crate::harness::{LONG, SHORT, content, eventually, scratch};
 use crate::mirror::{Writer, at, check_all, cluster_of, number_of, volume};
 
 /// Four nodes, each with a managed disk, and a volume with two copies, attached at the nodes without.
@@ -34,17 +34,12 @@ impl Scene {
 
     /// Waits until these nodes, and no others, have copies, all in sync.
     fn wait_copies(&mut self, asked: usize, nodes: &[usize]) {
-        let mut last = Value::Null;
         eventually(&format!("copies are in sync at {nodes:?}, says n{asked}"), LONG, || {
             let told = volume(&mut self.cluster, asked);
             let mut found = copies(&told);
             found.sort_unstable();
             let mut wanted: Vec<_> = nodes.iter().map(|node| (*node, "in_sync".to_owned())).collect();
             wanted.sort_unstable();
-            if told != last {
-                println!("{}", told["mirror"]["copies"]);
-                last = told;
-            }
             (found == wanted).then_some(())
         });
     }
@@ -75,7 +70,10 @@ fn a_copy_is_drained_while_clients_write() {
     let replaced: Value = serde_json::from_str(&at(&mut scene.cluster, third, &words).ok().stdout).unwrap();
     assert_eq!(replaced["to"], to, "{replaced}");
     let again = at(&mut scene.cluster, third, &["volume", "replace", "data", "--from", &from]);
-    println!("{again}");
+    assert!(
+        again.stderr.contains("is being replaced by the one on") || again.stderr.contains("has no copy"),
+        "{again}"
+    );
     scene.wait_copies(third, &[other, fourth]);
     writer.goes_on(50);
     let disk = format!("{}/fast{first}.img", dir.path().display());
@@ -83,7 +81,9 @@ fn a_copy_is_drained_while_clients_write() {
         let told = at(&mut scene.cluster, first, &["disk", "show", &disk, "--json"]);
         (!told.stdout.contains("\"data\"")).then_some(())
     });
-    at(&mut scene.cluster, first, &["leave"]).ok();
+    // One node has another reason: it keeps the registry.
+    let leaves = at(&mut scene.cluster, first, &["leave"]);
+    assert!(!leaves.stderr.contains("has a copy"), "{leaves}");
     writer.goes_on(50);
     let known = writer.end(reader);
     check_all(&scene.cluster.export(third, "data"), &known);
@@ -114,7 +114,9 @@ fn a_dead_node_is_replaced_and_all_is_there_when_the_other_one_dies_too() {
     scene.cluster.node(fourth).kill();
     writer.goes_on(20);
     let status = at(&mut scene.cluster, third, &["status"]).stdout;
-    println!("{status}");
+    let replacing =
+        format!("that on n{first}:fast{first} is being replaced by n{fourth}:fast{fourth}, which is ");
+    assert!(status.contains(&replacing), "{status}");
     scene.cluster.node(fourth).restart();
     eventually("the copy is in sync, and the old one has left", LONG, || {
         let told = volume(&mut scene.cluster, third);
@@ -135,4 +137,88 @@ fn a_dead_node_is_replaced_and_all_is_there_when_the_other_one_dies_too() {
     scene.cluster.node(other).kill();
     check_all(&scene.cluster.export(third, "data"), &known);
     assert_eq!(scene.primary(third), fourth);
+}
+
+/// The last copy in sync is gone for good. A person forces the stale one; the other one comes back and is filled from it.
+#[test]
+fn a_stale_copy_is_forced_and_what_comes_back_is_filled_from_it() {
+    let dir = scratch();
+    let mut scene = Scene::new(dir.path());
+    let (first, third) = (scene.primary(1), scene.others[0]);
+    let other = *scene.copies.iter().find(|copy| **copy != first).unwrap();
+    let mut client = scene.cluster.export(third, "data").open();
+    client.socket.limit(LONG).unwrap();
+    let (old, new) = (content::bytes(0, 4096, 1), content::bytes(0, 4096, 2));
+    client.write(0, &old).unwrap();
+    client.flush().unwrap();
+    let stale = format!("n{other}");
+    let force = |scene: &mut Scene, more: &[&str]| {
+        at(&mut scene.cluster, third, &[&["volume", "force", "data", "--from", &stale], more].concat())
+    };
+    let needless = force(&mut scene, &[]);
+    assert!(needless.stderr.contains("is in sync, and is not to be forced"), "{needless}");
+
+    scene.cluster.node(other).kill();
+    client.write(0, &new).unwrap();
+    client.flush().unwrap();
+    client.close();
+    let untyped = force(&mut scene, &[]);
+    let since = untyped.stderr.split("--force=data@").nth(1).expect("it says what to type").trim().to_owned();
+    assert!(untyped.stderr.contains("What was written since is lost for ever"), "{untyped}");
+    let typed = format!("--force=data@{since}");
+    let there = force(&mut scene, &[&typed]);
+    assert!(there.stderr.contains("nothing has to be forced"), "{there}");
+
+    scene.cluster.node(first).kill();
+    scene.cluster.node(other).restart();
+    eventually("the copy is forced", LONG, || {
+        let done = force(&mut scene, &[&typed, "--json"]);
+        done.stdout.contains("\"generation\":2").then_some(())
+    });
+    let export = scene.cluster.export(third, "data");
+    let mut client = export.open();
+    client.socket.limit(LONG).unwrap();
+    assert_eq!(client.read(0, 4096).unwrap(), old, "what the other one had is given up");
+    client.write(4096, &content::bytes(4096, 4096, 3)).unwrap();
+    client.flush().unwrap();
+    scene.cluster.node(first).restart();
+    scene.wait_copies(third, &[first, other]);
+    scene.cluster.node(other).kill();
+    assert_eq!(client.read(0, 4096).unwrap(), old, "two histories are never merged");
+    let mut again = export.open();
+    again.socket.limit(LONG).unwrap();
+    assert_eq!(again.read(4096, 4096).unwrap(), content::bytes(4096, 4096, 3));
+    client.close();
+    again.close();
+}
+
+#[test]
+fn what_cannot_be_replaced_or_forced_is_refused() {
+    let dir = scratch();
+    let mut scene = Scene::new(dir.path());
+    let (from, to) = (format!("n{}", scene.copies[0]), format!("n{}", scene.copies[1]));
+    let mut refused = |words: &[&str], why: &str| {
+        let done = at(&mut scene.cluster, 1, words);
+        assert!(!done.status.success() && done.stderr.contains(why), "{why}: {done}");
+    };
+    let replace = ["volume", "replace", "data", "--from"];
+    let no_volume = ["volume", "replace", "none", "--from", "n1"];
+    refused(&no_volume, "none");
+    refused(&[&replace[..], &["n9"]].concat(), "has no copy at node n9: its copies are on ");
+    refused(&[&replace[..], &[&from, "--to", "n9:fast"]].concat(), "no node has a managed disk \"n9:fast\"");
+    refused(
+        &[&replace[..], &[&from, "--to", &to]].concat(),
+        "has a copy of volume `data`; choose another one",
+    );
+    refused(&["volume", "force", "data", "--from", "n9"], "has no copy at node n9");
+    refused(&["volume", "force", "data", "--from", &from], "is in sync, and is not to be forced");
+    // Two volumes fill the disks: there is no room for a third copy of one.
+    for name in ["large1", "large2"] {
+        let create = ["volume", "create", name, "--size", "64M", "--layout", "raid1:2"];
+        at(&mut scene.cluster, 1, &create).ok();
+    }
+    let told = at(&mut scene.cluster, 1, &["volume", "replace", "large1", "--from", &from]);
+    let other = at(&mut scene.cluster, 1, &["volume", "replace", "large2", "--from", &from]);
+    let said = format!("{told}{other}");
+    assert!(said.contains("it needs 67108864 bytes in a failure domain") && said.contains(":fast"), "{said}");
 }

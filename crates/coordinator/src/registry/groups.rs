@@ -405,8 +405,12 @@ pub(super) fn force(draft: &mut Draft<'_>, volume: &str, node: &str, epoch: u64)
     let forced = map
         .forced(process)
         .map_err(|error| Refusal::BadMap { volume: name(), problem: error.to_string() })?;
-    let fence = registry.maps.get(&group.number).map_or(0, |held| held.fence);
-    draft.write(Write::Put(Record::Map(GroupMap::new(group.number, fence, &forced))));
+    let (_, held) = registry.map_of(group.number)?;
+    let exclusivity = held.exclusivity;
+    draft.write(Write::Put(Record::Map(GroupMap {
+        exclusivity,
+        ..GroupMap::new(group.number, held.fence, &forced)
+    })));
     Ok(())
 }
 

@@ -23,8 +23,26 @@ impl Node {
             record: record.clone(),
             map: view.maps.get(&record.number).and_then(|map| self.readable(record, map.decode().ok()?)),
         });
-        for of in self.groups.replace(known.collect::<Vec<_>>()) {
+        let known: Vec<Known> = known.collect();
+        known.iter().for_each(|known| self.note_forced(known));
+        for of in self.groups.replace(known) {
             self.at_home(of, move |local| local.group_news(of));
+        }
+    }
+
+    /// Tells that a person has given up a history, when that is first heard.
+    fn note_forced(&self, known: &Known) {
+        let generation = |known: &Known| known.map.as_ref().map(|map| map.term.generation);
+        let before = self.groups.get(known.record.pg()).and_then(|before| generation(&before));
+        if let (Some(before), Some(map)) = (before, &known.map)
+            && before < map.term.generation
+        {
+            tracing::warn!(
+                volume = known.record.name,
+                node = self.name(map.primary.node),
+                generation = map.term.generation,
+                "the copy of this node was forced: what others had beyond it is given up, and they are filled from it"
+            );
         }
     }
 
@@ -78,9 +96,10 @@ impl Local {
             return;
         };
         // Of its own terms the group tells, and of an earlier process of this node nobody can be asked.
-        if map.primary == self.node.member() {
+        // (Who named this process may know it by a later membership than its first one: it takes over then.)
+        if map.primary.node == self.node.me {
             self.lead_group(of, map);
-        } else if map.primary.node != self.node.me {
+        } else {
             // One that is alone in sync, and has not heard that a person gave up its history, would go on.
             self.group(of, |group, now| group.overtaken(now, map.term));
             self.hear_of_primary(of, spec(&known.record, map.primary.node, map.since), map.since);
@@ -90,7 +109,7 @@ impl Local {
         self.place_group(of);
     }
 
-    /// This process is a group's primary, by the registry's word.
+    /// A process of this node is a group's primary, by the registry's word.
     fn lead_group(self: &Rc<Self>, of: PgId, map: &Map) {
         let (me, map) = (self.node.me, Box::new(map.clone()));
         self.group(of, |group, now| group.receive(now, me, Message::HandOver(map)));
