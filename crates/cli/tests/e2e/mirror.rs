@@ -30,7 +30,7 @@ fn cards(words: &[&str]) -> Finished {
 }
 
 /// Three nodes, each with a managed disk, and no volume; in a network that can be broken, if there is one.
-fn cluster(dir: &Path, network: Option<&Network>) -> Cluster {
+pub(crate) fn cluster(dir: &Path, network: Option<&Network>) -> Cluster {
     let mut plan = Plan { disk_wait: "60s", ..Plan::new(dir, 3) };
     for (number, node) in (1..).zip(&mut plan.nodes) {
         if let Some(network) = network {
