@@ -101,6 +101,14 @@ impl Site {
         primary.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("no primary: {told}"))
     }
 
+    /// Waits until either copy of a mirrored volume has all of it, as node `asked` says: the other node may be killed then.
+    pub(crate) fn wait_in_sync(&self, asked: usize) {
+        eventually("both copies are in sync", LONG, || {
+            let told = self.prints(asked, "volume show disk --json");
+            (told.matches("in_sync").count() == 2).then_some(())
+        });
+    }
+
     fn of(cluster: Cluster) -> Site {
         let (dir, count) = (cluster.plan.dir.clone(), cluster.plan.nodes.len());
         let mut site = Site { cluster, dir };
