@@ -51,8 +51,8 @@ fn mirrors_lose_and_repeat_nothing_and_nothing_stale_is_read() {
             "seed {seed}: {failure}\nreplay: cargo run --profile sim -p cards-check -- --seed {seed} --mirrors --verbose"
         );
     }
-    let MirrorCounts { terms, admissions, lives, repeated, .. } = summary.mirrors;
-    for drawn in [terms - SEEDS / 2, admissions, lives - SEEDS / 2, repeated] {
+    let MirrorCounts { terms, admissions, lives, repeated, goes_on, .. } = summary.mirrors;
+    for drawn in [terms - SEEDS / 2, admissions, lives - SEEDS / 2, repeated, goes_on] {
         assert!(drawn > 0, "something that never happened: {:?}", summary.mirrors);
     }
 }
@@ -61,12 +61,14 @@ fn mirrors_lose_and_repeat_nothing_and_nothing_stale_is_read() {
 #[test]
 fn what_a_driver_of_mirrors_does_wrong_is_found() {
     for (mistake, seed) in [
-        (DriverMistake::IgnoreOrigins, 114),
+        (DriverMistake::IgnoreOrigins, 142),
         (DriverMistake::IgnoreRight, 1),
-        (DriverMistake::ForgetAcquainted, 95),
-        (DriverMistake::ForgetLife, 262),
+        (DriverMistake::ForgetAcquainted, 151),
+        (DriverMistake::ForgetLife, 193),
         (DriverMistake::ForgetFua, 1),
-        (DriverMistake::AnswerStopped, 28),
+        (DriverMistake::AnswerStopped, 14),
+        (DriverMistake::ForgetExclusivity, 81),
+        (DriverMistake::NoteUnfenced, 340),
     ] {
         let run = |mistake: Option<DriverMistake>| {
             let mut options = Options::mirrored(seed);

@@ -30,7 +30,7 @@ fn cards(words: &[&str]) -> Finished {
 }
 
 /// Three nodes, each with a managed disk, and no volume; in a network that can be broken, if there is one.
-fn cluster(dir: &Path, network: Option<&Network>) -> Cluster {
+pub(crate) fn cluster(dir: &Path, network: Option<&Network>) -> Cluster {
     cluster_of(dir, 3, network)
 }
 

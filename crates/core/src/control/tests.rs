@@ -1,5 +1,7 @@
 //! Controls talking to each other over a network that keeps order.
 
+mod exclusivity;
+
 use super::*;
 use crate::policy::Policy;
 use crate::replacement::Replacer;

@@ -8,6 +8,7 @@ mod foreign;
 mod helper;
 mod images;
 mod lazy;
+mod mirrored;
 mod overtaken;
 mod refused;
 pub(crate) mod site;

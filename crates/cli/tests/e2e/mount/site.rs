@@ -12,6 +12,7 @@ use crate::harness::plan::{Disk, Plan};
 use crate::harness::process::{Finished, run, sh};
 use crate::harness::tools::{is_root, missing};
 use crate::harness::{LONG, SHORT, eventually};
+use crate::mirror;
 
 /// Running daemons, and what of them is mounted here; all gone with the value.
 pub(crate) struct Site {
@@ -80,6 +81,32 @@ impl Site {
         cluster.node(1).run_as(user);
         cluster.node(1).restart();
         Site::of(cluster)
+    }
+
+    /// Three nodes, of which two have a copy of the volume, which is 48 MiB of zeroes.
+    pub(crate) fn mirrored(dir: &Path) -> Site {
+        let mut cluster = mirror::cluster(dir, None);
+        let socket = cluster.node(1).admin_socket();
+        let create = "volume create disk --size 48M --layout raid1:2 --socket";
+        let argv: Vec<&str> = [CARDS].into_iter().chain(create.split(' ')).chain([&*socket]).collect();
+        run(&argv, LONG).ok();
+        Site::of(cluster)
+    }
+
+    /// The node that orders the writes of a mirrored volume, as node `asked` says.
+    pub(crate) fn primary(&self, asked: usize) -> usize {
+        let told = self.prints(asked, "volume show disk --json");
+        let told: Value = serde_json::from_str(&told).unwrap();
+        let primary = told["mirror"]["map"]["primary"].as_str().and_then(|name| name.strip_prefix('n'));
+        primary.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("no primary: {told}"))
+    }
+
+    /// Waits until either copy of a mirrored volume has all of it, as node `asked` says: the other node may be killed then.
+    pub(crate) fn wait_in_sync(&self, asked: usize) {
+        eventually("both copies are in sync", LONG, || {
+            let told = self.prints(asked, "volume show disk --json");
+            (told.matches("in_sync").count() == 2).then_some(())
+        });
     }
 
     fn of(cluster: Cluster) -> Site {
