@@ -338,7 +338,7 @@ fn volumes_share_a_disk_and_what_one_leaves_the_next_does_not_see() {
     let error = managed.create_volume(&name("large"), 26 * MIB).unwrap_err().to_string();
     assert_eq!(
         error,
-        "the column needs 26 pieces, and the disk has 25 that are free"
+        "the volume needs 26 pieces, and the disk has 25 that are free; make the volume smaller, or remove another one"
     );
     let error = Disk::of_volume(&managed, "none", &DiskOptions::path("")).unwrap_err().to_string();
     assert_eq!(error, format!("disk {}: has no volume \"none\"; it has data", path.display()));

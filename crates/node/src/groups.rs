@@ -175,7 +175,7 @@ impl Local {
                 tracing::error!(
                     group = of.0,
                     %error,
-                    "the column of a mirrored volume is given up here: its disk has failed"
+                    "the copy of a mirrored volume is given up here: its disk has failed"
                 );
             });
             home.call(move |local| local.group(of, |group, now| group.done(now, op, result)));
