@@ -378,7 +378,7 @@ pub enum Refusal {
     },
     /// A managed disk with columns at another node.
     #[error(
-        "managed disk {disk} was at node `{node}`, and has a column of volume `{volume}` for that node; put it back there"
+        "managed disk {disk} was at node `{node}`, and has a copy of volume `{volume}` for that node; put it back there"
     )]
     DiskMoved {
         /// The disk where it is now, as `NODE:DISK`.
@@ -390,8 +390,8 @@ pub enum Refusal {
     },
     /// A managed disk under the name of one that has columns.
     #[error(
-        "managed disk {disk} is another one than before, which ({uuid}) has a column of volume `{volume}`; bring that one back, or give the \
-         new one another name"
+        "managed disk {disk} is not the disk that had this name before: that one ({uuid}) has a copy of volume `{volume}`; bring it back, or \
+         give the new disk another name"
     )]
     DiskReplaced {
         /// What the node calls both, as `NODE:DISK`.
@@ -498,7 +498,7 @@ pub enum Refusal {
     },
     /// Two columns would be lost together.
     #[error(
-        "volume `{volume}` cannot have columns on both {disks}: they are in one failure domain (`{domain}`), and would be lost together; \
+        "volume `{volume}` cannot have copies on both {disks}: they are in one failure domain (`{domain}`), and would be lost together; \
          name disks of different nodes"
     )]
     SameDomain {
@@ -649,7 +649,9 @@ pub enum Refusal {
         node: String,
     },
     /// No such column.
-    #[error("volume {volume} has no column on disk {disk} of node `{node}`")]
+    #[error(
+        "volume {volume} has no copy on disk {disk} of node `{node}`; `cards volume show NAME --map` says where a volume has its copies"
+    )]
     UnknownColumn {
         /// The UUID of the volume.
         volume: String,
@@ -660,8 +662,8 @@ pub enum Refusal {
     },
     /// The volume is going.
     #[error(
-        "volume `{volume}` is being removed, and {} still to remove its column: start what is down of them, or run `cards forget NODE \
-         --with-disks` for what does not come back",
+        "volume `{volume}` is being removed, and {} still to remove its copy: start those of them that are down, or run `cards forget NODE \
+         --with-disks` for those that do not come back",
         have(nodes)
     )]
     BeingRemoved {
@@ -671,7 +673,10 @@ pub enum Refusal {
         nodes: Vec<String>,
     },
     /// The volume stays.
-    #[error("node `{node}` has removed its column of volume `{volume}`, which is not being removed")]
+    #[error(
+        "node `{node}` has removed its copy of volume `{volume}`, which is not being removed; `cards volume remove {volume}` removes the \
+         volume with all its copies"
+    )]
     NotBeingRemoved {
         /// The volume.
         volume: String,
@@ -689,7 +694,9 @@ pub enum Refusal {
         state: GroupState,
     },
     /// No such map.
-    #[error("volume {number} has no map: it was removed, or is not made yet")]
+    #[error(
+        "volume {number} has no map: it was removed, or is not made yet; `cards status` lists the volumes that there are"
+    )]
     UnknownMap {
         /// The number of the volume.
         number: u32,

@@ -149,7 +149,7 @@ fn one_domain_has_one_column() {
     let near = NewGroup { on: vec![uuid(1), uuid(2)], ..new_group("w", 8) };
     let near = refused(&registry, &Change::CreateGroup(near)).to_string();
     assert!(
-        near.contains("columns on both b:d and a:d: they are in one failure domain (`hall/rack1`)"),
+        near.contains("copies on both b:d and a:d: they are in one failure domain (`hall/rack1`)"),
         "{near}"
     );
 }
@@ -252,10 +252,7 @@ fn a_volume_goes_when_all_nodes_have_removed_their_columns() {
     assert!(matches!(refused(&registry, &attach), Refusal::NotReady { state: GroupState::Removing, .. }));
     do_all(&mut registry, [Change::ColumnRemoved(told("a", 9, 1, 20 * MIB))]);
     let again = refused(&registry, &Change::CreateGroup(new_group("v", 7))).to_string();
-    assert!(
-        again.starts_with("volume `v` is being removed, and b has still to remove its column"),
-        "{again}"
-    );
+    assert!(again.starts_with("volume `v` is being removed, and b has still to remove its copy"), "{again}");
     let last = Change::ColumnRemoved(told("b", 9, 2, 30 * MIB));
     do_all(&mut registry, [last.clone(), last]);
     let view = registry.view();
@@ -299,12 +296,12 @@ fn a_copy_of_a_disk_is_refused_by_name() {
     let moved = refused(&registry, &put("b", told_disk(1, MIB))).to_string();
     assert!(
         moved.contains(
-            "managed disk b:d was at node `a`, and has a column of volume `v` for that node; put it back"
+            "managed disk b:d was at node `a`, and has a copy of volume `v` for that node; put it back"
         ),
         "{moved}"
     );
     let replaced = refused(&registry, &put("b", told_disk(7, MIB))).to_string();
-    assert!(replaced.contains("managed disk b:d is another one than before"), "{replaced}");
+    assert!(replaced.contains("managed disk b:d is not the disk that had this name before"), "{replaced}");
     do_all(
         &mut registry,
         [Change::Left { seat: seat("c", 1) }, put("b", ToldDisk { name: "e".into(), ..told_disk(3, MIB) })],

@@ -153,11 +153,14 @@ fn what_is_wrong_with_a_column_or_a_work_is_said() {
     let (_dir, path, key) = image();
     let managed = open(&path);
     let error = |column: &ManagedColumn| data_thread(managed.create_column(column)).unwrap_err();
-    assert_eq!(error(&shared(0, MIB)).to_string(), "the disk has this column already");
+    assert_eq!(
+        error(&shared(0, MIB)).to_string(),
+        "the disk has this volume or copy already; remove it first"
+    );
     assert!(matches!(error(&shared(1, 4095)), ManagedError::Size { bytes: 4095 }));
     assert_eq!(
         error(&shared(1, 42 * MIB)).to_string(),
-        "the column needs 42 pieces, and the disk has 41 that are free"
+        "the volume needs 42 pieces, and the disk has 41 that are free; make the volume smaller, or remove another one"
     );
     // The name is that of another volume.
     let other = ManagedColumn { volume: Uuid::random([9; 16]), ..shared(0, MIB) };
@@ -168,10 +171,13 @@ fn what_is_wrong_with_a_column_or_a_work_is_said() {
     let of_volume = ManagedColumn { name: "data".parse().unwrap(), ..other };
     assert!(matches!(error(&of_volume), ManagedError::Exists { .. }));
     let none = ColumnKey { group: 7, ..key };
-    assert_eq!(data_thread(managed.column(none)).unwrap_err().to_string(), "the disk has no such column");
+    assert_eq!(
+        data_thread(managed.column(none)).unwrap_err().to_string(),
+        "the disk has no such volume or copy; `cards disk show` lists those that it has"
+    );
     assert_eq!(
         data_thread(managed.remove_column(none)).unwrap_err().to_string(),
-        "the disk has no such column"
+        "the disk has no such volume or copy; `cards disk show` lists those that it has"
     );
     assert!(matches!(managed.remove_volume("shared"), Err(ManagedError::NoVolume { .. })));
 

@@ -21,20 +21,12 @@ const UNIT: u64 = 4096;
 pub(crate) fn format(path: &Path, bytes: u64) {
     let file = File::create(path).unwrap();
     file.set_len(bytes).unwrap();
-    let superblock = Superblock {
-        sequence: 1,
-        disk: Uuid::random([3; 16]),
-        cluster: Uuid::default(),
-        cluster_name: None,
-        sizes: Sizes::choose(bytes).unwrap(),
-        closed: true,
-        journal_disk: None,
-        boot: Uuid::default(),
-        opened_us: 0,
-        node: None,
-        domain: None,
-        name: "fast1".parse().unwrap(),
-    };
+    let superblock = Superblock::formatted(
+        Uuid::random([3; 16]),
+        Sizes::choose(bytes).unwrap(),
+        None,
+        "fast1".parse().unwrap(),
+    );
     for (at, page) in superblock.fresh_tables().chain(superblock.fresh()) {
         file.write_all_at(&page, at).unwrap();
     }
@@ -344,7 +336,10 @@ fn volumes_share_a_disk_and_what_one_leaves_the_next_does_not_see() {
         assert_eq!(error, format!("a volume cannot have {bytes} bytes: use a multiple of 4096, such as 10G"));
     }
     let error = managed.create_volume(&name("large"), 26 * MIB).unwrap_err().to_string();
-    assert_eq!(error, "the column needs 26 pieces, and the disk has 25 that are free");
+    assert_eq!(
+        error,
+        "the volume needs 26 pieces, and the disk has 25 that are free; make the volume smaller, or remove another one"
+    );
     let error = Disk::of_volume(&managed, "none", &DiskOptions::path("")).unwrap_err().to_string();
     assert_eq!(error, format!("disk {}: has no volume \"none\"; it has data", path.display()));
     let disk = volume(&managed, "data");

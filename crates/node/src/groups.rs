@@ -184,7 +184,7 @@ impl Local {
                 tracing::error!(
                     group = of.0,
                     %error,
-                    "the column of a mirrored volume is given up here: its disk has failed"
+                    "the copy of a mirrored volume is given up here: its disk has failed"
                 );
             });
             home.call(move |local| local.same_group(of, begun, |group, now| group.done(now, op, result)));

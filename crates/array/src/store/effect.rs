@@ -107,16 +107,21 @@ impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Data => f.write_str("the disk could not read or write the data"),
-            Self::Failed => f.write_str("the disk has failed: it could not keep what it had taken"),
+            Self::Failed => f.write_str(
+                "the disk has failed: it could not keep what it had taken; see to the device (dmesg), then start its daemon again",
+            ),
             Self::Closed => f.write_str("the disk is closed"),
-            Self::NoColumn => f.write_str("the disk has no such column"),
-            Self::Exists => f.write_str("the disk has this column already"),
-            Self::Busy => f.write_str("requests for this column are open"),
+            Self::NoColumn => f.write_str("the disk has no such volume or copy; `cards disk show` lists those that it has"),
+            Self::Exists => f.write_str("the disk has this volume or copy already; remove it first"),
+            Self::Busy => f.write_str("the volume or copy is in use; try again when its requests are done"),
             Self::NoSpace { free, needed } => {
-                write!(f, "the column needs {needed} pieces, and the disk has {free} that are free")
+                write!(
+                    f,
+                    "the volume needs {needed} pieces, and the disk has {free} that are free; make the volume smaller, or remove another one"
+                )
             }
-            Self::NoColumns => f.write_str("the disk has no room for another column"),
-            Self::Range => f.write_str("not whole units of one piece of the column"),
+            Self::NoColumns => f.write_str("the disk's tables have no room for another volume; remove one, or use another disk"),
+            Self::Range => f.write_str("the range is not whole units of one piece"),
         }
     }
 }

@@ -91,21 +91,7 @@ fn sizes() -> Sizes {
 
 /// What `cards disk format` writes.
 fn formatted() -> Disk {
-    let sizes = sizes();
-    let superblock = Superblock {
-        sequence: 1,
-        disk: Uuid::random([3; 16]),
-        cluster: Uuid::default(),
-        cluster_name: None,
-        sizes,
-        closed: true,
-        journal_disk: None,
-        boot: Uuid::default(),
-        opened_us: 0,
-        node: None,
-        domain: None,
-        name: "d".parse().unwrap(),
-    };
+    let superblock = Superblock::formatted(Uuid::random([3; 16]), sizes(), None, "d".parse().unwrap());
     let mut at = Disk::default();
     for (offset, bytes) in superblock.fresh_tables().chain(superblock.fresh()) {
         at.durable.insert(offset / UNIT as u64, Box::new(bytes));

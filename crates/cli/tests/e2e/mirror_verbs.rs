@@ -210,7 +210,7 @@ fn a_node_that_was_down_removes_and_makes_its_copies_when_it_is_back() {
     assert!(shown.contains("layout       raid1:3, being removed, waits for n3\n"), "{shown}");
     let taken = cards(&mut cluster, 1, &create);
     assert!(
-        taken.stderr.contains("volume `data` is being removed, and n3 has still to remove its column"),
+        taken.stderr.contains("volume `data` is being removed, and n3 has still to remove its copy"),
         "{}",
         taken.stderr
     );

@@ -64,11 +64,11 @@ pub enum ManagedError {
         text: String,
     },
     /// Its journal is not on it.
-    #[error("has its journal on another disk, which this version cannot use; use a newer one")]
+    #[error("has its journal on another disk, which this version cannot use; use a newer version")]
     Journal,
     /// A volume is laid out in a way that cannot be served.
     #[error(
-        "has column {column} of group {group} of volume {volume:?}, whose layout this version cannot serve; use a newer one"
+        "has volume {volume:?} (column {column} of group {group}), whose layout this version cannot serve; use a newer one"
     )]
     Layout {
         /// The volume.
@@ -100,7 +100,7 @@ pub enum ManagedError {
     #[error("{0}")]
     Store(#[from] StoreError),
     /// Its thread has ended.
-    #[error("is closed")]
+    #[error("is closed: its daemon is ending; start it again")]
     Closed,
     /// There is no thread or event loop for it.
     #[error("no thread for it: {0}; raise the limits on processes and open files")]

@@ -4,8 +4,10 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::{
-    COLUMNS, ColumnPage, PageId, Piece, PiecePage, RegionMap, RegionPage, SUPERBLOCKS, Slot, Superblock, UNIT,
+    COLUMNS, ColumnPage, PageId, Piece, PiecePage, RegionMap, RegionPage, SUPERBLOCKS, Sizes, Slot,
+    Superblock, UNIT, Uuid,
 };
+use crate::domain::{Domain, Name};
 
 /// The sequence number of what a slot has first: both slots say the same, so that either serves when the other is damaged.
 const fn first(slot: Slot) -> u64 {
@@ -16,6 +18,25 @@ const fn first(slot: Slot) -> u64 {
 }
 
 impl Superblock {
+    /// That of a disk that is formatted: no cluster or node has it yet.
+    #[must_use]
+    pub fn formatted(disk: Uuid, sizes: Sizes, domain: Option<Domain>, name: Name) -> Self {
+        Self {
+            sequence: 1,
+            disk,
+            cluster: Uuid::default(),
+            cluster_name: None,
+            sizes,
+            closed: true,
+            journal_disk: None,
+            boot: Uuid::default(),
+            opened_us: 0,
+            node: None,
+            domain,
+            name,
+        }
+    }
+
     /// The superblocks of a disk that is formatted, with their offsets on it, in bytes. They are written after all tables are
     /// durable.
     #[must_use]

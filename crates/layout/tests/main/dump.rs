@@ -22,20 +22,12 @@ fn dump(page: &[u8]) -> String {
 
 #[test]
 fn the_page_shows_what_is_written() {
-    let superblock = Superblock {
-        sequence: 1,
-        disk: Uuid::random(*b"a disk of cards!"),
-        cluster: Uuid::default(),
-        cluster_name: None,
-        sizes: Sizes::choose(64 << 20).unwrap(),
-        closed: true,
-        journal_disk: None,
-        boot: Uuid::default(),
-        opened_us: 0,
-        node: None,
-        domain: Some("rack3/n1".parse().unwrap()),
-        name: "fast1".parse().unwrap(),
-    };
+    let superblock = Superblock::formatted(
+        Uuid::random(*b"a disk of cards!"),
+        Sizes::choose(64 << 20).unwrap(),
+        Some("rack3/n1".parse().unwrap()),
+        "fast1".parse().unwrap(),
+    );
     let page = superblock.encode();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/disk-format.md");
     let text = std::fs::read_to_string(&path).unwrap();

@@ -157,7 +157,7 @@ impl Local {
         let column = match opened {
             Ok(column) => column,
             Err(error) => {
-                tracing::error!(volume = name, %error, "its column cannot be used here");
+                tracing::error!(volume = name, %error, "its copy cannot be used here");
                 return;
             }
         };

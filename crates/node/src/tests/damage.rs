@@ -210,20 +210,8 @@ fn format(path: &Path, name: &str) {
     let bytes = 64 << 20;
     let file = std::fs::File::create(path).unwrap();
     file.set_len(bytes).unwrap();
-    let superblock = Superblock {
-        sequence: 1,
-        disk: Uuid::random(std::array::from_fn(|at| name.as_bytes().get(at).copied().unwrap_or_default())),
-        cluster: Uuid::default(),
-        cluster_name: None,
-        sizes: Sizes::choose(bytes).unwrap(),
-        closed: true,
-        journal_disk: None,
-        boot: Uuid::default(),
-        opened_us: 0,
-        node: None,
-        domain: None,
-        name: name.parse().unwrap(),
-    };
+    let uuid = Uuid::random(std::array::from_fn(|at| name.as_bytes().get(at).copied().unwrap_or_default()));
+    let superblock = Superblock::formatted(uuid, Sizes::choose(bytes).unwrap(), None, name.parse().unwrap());
     for (at, page) in superblock.fresh_tables().chain(superblock.fresh()) {
         file.write_all_at(&page, at).unwrap();
     }

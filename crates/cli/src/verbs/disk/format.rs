@@ -28,20 +28,7 @@ impl Format {
             Some(name) => name,
             None => name_of(&self.path)?,
         };
-        let superblock = Superblock {
-            sequence: 1,
-            disk: Uuid::random(random()?),
-            cluster: Uuid::default(),
-            cluster_name: None,
-            sizes,
-            closed: true,
-            journal_disk: None,
-            boot: Uuid::default(),
-            opened_us: 0,
-            node: None,
-            domain: self.domain,
-            name,
-        };
+        let superblock = Superblock::formatted(Uuid::random(random()?), sizes, self.domain, name);
         write(&device, &superblock)?;
         output::print(&content::describe(&superblock))
     }

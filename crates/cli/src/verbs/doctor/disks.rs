@@ -226,8 +226,7 @@ fn short_of_room(path: &Path) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use cards_layout::domain::Name;
-    use cards_layout::format::Sizes;
+    use cards_layout::format::{Sizes, Uuid};
 
     use super::super::finding::Level;
     use super::*;
@@ -272,17 +271,12 @@ mod tests {
     fn format(path: &Path, name: &str) -> [u8; UNIT] {
         let superblock = Superblock {
             sequence: 2,
-            disk: cards_layout::format::Uuid([7; 16]),
-            cluster: cards_layout::format::Uuid::default(),
-            cluster_name: None,
-            sizes: Sizes::choose(64 << 20).unwrap(),
-            closed: true,
-            journal_disk: None,
-            boot: cards_layout::format::Uuid::default(),
-            opened_us: 0,
-            node: None,
-            domain: None,
-            name: name.parse::<Name>().unwrap(),
+            ..Superblock::formatted(
+                Uuid([7; 16]),
+                Sizes::choose(64 << 20).unwrap(),
+                None,
+                name.parse().unwrap(),
+            )
         };
         let file = std::fs::File::create(path).unwrap();
         file.set_len(64 << 20).unwrap();
