@@ -72,10 +72,17 @@ pub(crate) fn mirror(node: &Node, record: &GroupVolume, map: Option<&Map>) -> Mi
         let replaced_by = leaves.then(|| successor.map_or_else(|| "none".to_owned(), |(_, by)| by.place()));
         MirrorCopy { number, node, disk, disk_uuid: column.disk.to_string(), state, since, replaced_by }
     });
+    let wanted = match record.state {
+        // Those that are removed already count: it had them.
+        GroupState::Removing => {
+            record.columns.iter().filter(|column| column.state != ColumnState::Leaving).count()
+        }
+        GroupState::Making | GroupState::Ready => record.copies(),
+    };
     Mirror {
         uuid: record.uuid.to_string(),
         number: record.number,
-        layout: format!("raid1:{}", record.copies()),
+        layout: format!("raid1:{wanted}"),
         state: match record.state {
             GroupState::Making => MirrorState::Making,
             GroupState::Ready => MirrorState::Ready,
