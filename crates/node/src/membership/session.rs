@@ -23,6 +23,7 @@ use super::home::{self, Found, HomeError, RETRY};
 use super::patience::Patience;
 use super::state::{State, StateFile};
 use super::{Kept, Members, Order, Part, Trouble, columns, forget, leave, registrar, renewal, volumes};
+use crate::alarm::Alarm;
 use crate::groups::Registers;
 use crate::identity::Own;
 use crate::net::{self, Registry};
@@ -308,11 +309,12 @@ impl Session {
         let mut over: Option<Instant> = None;
         // The clock is known to be off.
         let mut off = false;
+        let alarm = Alarm::new();
         loop {
             let length = self.view.borrow().lease;
             let pause = if silent { RETRY.min(length / 3) } else { length / 3 };
             tokio::select! {
-                () = tokio::time::sleep(pause) => {}
+                () = alarm.sleep(pause) => {}
                 () = self.lost.notified() => {}
             }
             if self.left.get() {
