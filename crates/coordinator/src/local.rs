@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `open` | what a node begins with: its store, a new registry, or one of an earlier release |
 //! | `actor` | the thread that has the store: votes, and leads if it is elected |
+//! | `mailbox` | what is brought to that thread |
 //! | `courier` | what brings requests to the other arbiters, and their replies back |
 //! | `lookout` | asks others whether they know a later registry, before a lone arbiter trusts its own |
 //! | `recover` | the registry goes on from the part of one arbiter, because the others are lost |
@@ -15,10 +16,11 @@ mod actor;
 mod courier;
 mod import;
 mod lookout;
+mod mailbox;
 mod open;
 mod recover;
 
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -86,7 +88,7 @@ struct Shared {
     problem: Option<String>,
     /// The part that this node had, if it was put aside and nothing of the registry is here yet.
     aside: Option<Aside>,
-    actor: mpsc::Sender<Message>,
+    actor: mailbox::Sender<Message>,
     published: watch::Receiver<Published>,
     remote: Remote,
     /// Somebody follows another registry.

@@ -17,6 +17,7 @@ mod wards;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::alarm::Alarm;
 use crate::node::Node;
 use crate::node::history::STEP_MS;
 use crate::node::history::event::Event;
@@ -40,10 +41,11 @@ fn now(node: &Node) -> (u64, u64) {
 pub(crate) async fn keep(node: &Arc<Node>) {
     let mut seen = View::of(&report::status(node));
     node.history.happened(vec![Event::started(&node.config.node, now(node).0)]);
+    let alarm = Alarm::new();
     loop {
         let (since_ms, step) = now(node);
         let end_ms = (step + 1) * STEP_MS;
-        tokio::time::sleep(Duration::from_millis(end_ms - since_ms)).await;
+        alarm.sleep(Duration::from_millis(end_ms - since_ms)).await;
         let status = report::status(node);
         if status.time_ms <= end_ms + LATE_MS {
             node.history.note(step, Totals::of(&status));

@@ -12,6 +12,8 @@ use cards_config::Config;
 use cards_coordinator::WallClock;
 use cards_tls::{Files, Identity};
 
+use crate::alarm::Alarm;
+
 /// Time between two looks at the files of the identity.
 const LOOK: Duration = Duration::from_secs(2);
 /// How long before its end a certificate is a problem, or the authority; of one that is good for less than four times as long, a
@@ -224,8 +226,9 @@ fn stamps(files: &Files) -> Stamps {
 
 /// Looks at the files from time to time, if there are any; never ends.
 pub(crate) async fn keep(own: Option<&Own>) {
+    let alarm = Alarm::new();
     loop {
-        tokio::time::sleep(LOOK).await;
+        alarm.sleep(LOOK).await;
         own.iter().for_each(|own| own.look());
     }
 }

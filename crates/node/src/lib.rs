@@ -15,13 +15,14 @@
 //! | what it does | `dispatch`, `disks`, `groups`, `attach`, `inquiry`, `names`, `rights` |
 //! | what it is | `node` |
 //! | parts of that | `journal`, `marks`, `locks`, `starting` |
-//! | tools | `arena`, `audit`, `clock`, `damage`, `failures`, `identity`, `inbox`, `life`, `limits`, `lobby`, `places`, `seldom`, `slab`, `state_dir`, `traffic` |
+//! | tools | `arena`, `audit`, `clock`, `damage`, `failures`, `identity`, `inbox`, `life`, `limits`, `lobby`, `places`, `seldom`, `slab`, `state_dir`, `traffic`, `alarm` |
 //!
 //! Types are where they are stored: `node` has the data of all modules above it, and knows none of them. The methods of its
 //! types `Node`, `Local`, `Client` and `Card` are where they act. So a call may go up where no import does: whatever a data thread
 //! has given a state machine, `Local::route` carries out what comes of it, and it is in `dispatch`.
 
 mod admin_server;
+mod alarm;
 mod answers;
 mod api;
 mod arena;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use cards_admin::{Refusal, Sampled, Samples, Silent};
 use cards_core::PgId;
+use tokio::sync::Notify;
 
 use crate::inquiry::{self, Question};
 use crate::node::Node;
@@ -15,19 +16,26 @@ const REMOTE_MAX: usize = 60_000;
 /// The same of all other nodes together.
 const ALL_MAX: usize = 400_000;
 
-/// How often the threads' rings are emptied while there is much in them, and while there is little.
+/// How often the threads' rings are emptied while there is much in them, and while there is little. While there is nothing, nothing is
+/// done.
 const PAUSE_MIN: Duration = Duration::from_millis(25);
 const PAUSE_MAX: Duration = Duration::from_millis(400);
 /// References at a time that are much.
 const MUCH: usize = 4096;
 
-/// Empties the threads' rings from time to time; never ends.
+/// Empties the threads' rings from time to time while clients ask for blocks of samples; never ends.
 pub(crate) async fn run(node: &Node) {
+    let stirred = Arc::new(Notify::new());
+    let stir = Arc::clone(&stirred);
+    node.probe.on_sample(move || stir.notify_one());
     let mut pause = PAUSE_MAX;
     loop {
-        tokio::time::sleep(pause).await;
         let taken = node.probe.collect_samples(node.clock.now_and_utc_us());
         pause = if taken > MUCH { PAUSE_MIN } else { (pause * 2).min(PAUSE_MAX) };
+        match taken {
+            0 => stirred.notified().await,
+            _ => tokio::time::sleep(pause).await,
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use cards_config::Mode;
 use cards_core::{ControlInput, Input};
 
+use crate::alarm::Alarm;
 use crate::net;
 use crate::node::link::Link;
 use crate::node::{Event, Local, Node};
@@ -140,6 +141,7 @@ async fn tick(local: Rc<Local>) {
     let node = Arc::clone(&local.node);
     let inbox = &node.threads[usize::from(local.index)];
     let mine = || (usize::from(local.index)..node.shards.len()).step_by(node.threads.len());
+    let alarm = Alarm::new();
     loop {
         // While the next time is looked for, whoever arms an earlier one leaves a permit.
         inbox.asleep_until.store(u64::MAX, Ordering::SeqCst);
@@ -170,7 +172,10 @@ async fn tick(local: Rc<Local>) {
             inbox.rearmed.notified().await;
         } else {
             // Either end is right: the loop looks for itself.
-            let _ = tokio::time::timeout(rest, inbox.rearmed.notified()).await;
+            tokio::select! {
+                () = alarm.sleep(rest) => {}
+                () = inbox.rearmed.notified() => {}
+            }
         }
     }
 }

@@ -150,8 +150,13 @@ impl Probe {
         self.slow.count()
     }
 
+    /// Calls `wake`, on the thread of the client, at the first reference to a sample after each [`Self::collect_samples`].
+    pub fn on_sample(&self, wake: impl Fn() + Send + Sync + 'static) {
+        self.samples.on_reference(wake);
+    }
+
     /// Takes the references that are in the threads' rings into the samples; says how many. `at`: as above. To be called
-    /// several times a second while clients ask for much, and whenever a sample is wanted.
+    /// several times a second while clients ask for much, whenever a sample is wanted, and once at the start.
     pub fn collect_samples(&self, at: (Instant, u64)) -> usize {
         self.samples.collect(&self.counts, at)
     }

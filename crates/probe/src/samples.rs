@@ -15,6 +15,7 @@ mod counting;
 mod marks;
 mod stream;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use cards_admin::{Io, Measured};
@@ -39,12 +40,27 @@ pub(crate) struct Samples {
     streams: Mutex<Vec<Arc<Stream>>>,
     /// Held while the rings are emptied.
     reader: Mutex<()>,
+    /// The next reference wakes the reader.
+    awaited: AtomicBool,
+    wake: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl Samples {
     pub(crate) fn new(threads: usize, cache_blocks: u64) -> Self {
-        let (rings, streams, reader) = (OnceLock::new(), Mutex::default(), Mutex::default());
-        Self { threads, cache_blocks, rings, streams, reader }
+        Self {
+            threads,
+            cache_blocks,
+            rings: OnceLock::new(),
+            streams: Mutex::default(),
+            reader: Mutex::default(),
+            awaited: AtomicBool::new(false),
+            wake: OnceLock::new(),
+        }
+    }
+
+    /// Calls `wake` at the first reference after each [`Self::collect`].
+    pub(crate) fn on_reference(&self, wake: impl Fn() + Send + Sync + 'static) {
+        let _ = self.wake.set(Box::new(wake));
     }
 
     fn streams(&self) -> MutexGuard<'_, Vec<Arc<Stream>>> {
@@ -80,12 +96,20 @@ impl Samples {
         let Some(ring) = self.rings.get().and_then(|rings| rings.get(usize::from(thread))) else { return };
         let what = u64::from(block.volume.0) << 32 | u64::from(block.index);
         ring.push([now.0, what, u64::from(reads) << 32 | u64::from(writes), code(access)]);
+        // One that comes while the rings are emptied may not be seen here: it stays in its ring until the next.
+        if self.awaited.load(Ordering::Relaxed)
+            && self.awaited.swap(false, Ordering::Relaxed)
+            && let Some(wake) = self.wake.get()
+        {
+            wake();
+        }
     }
 
     /// Takes the references that are in the rings into the samples; says how many. `utc_us`: the time `now`, in
     /// microseconds since 1970 (UTC).
     pub(crate) fn collect(&self, counts: &Counts, (now, utc_us): (Instant, u64)) -> usize {
         let _reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        self.awaited.store(true, Ordering::SeqCst);
         let mut taken: Vec<(PgId, Reference)> = Vec::new();
         for ring in self.rings.get().into_iter().flatten() {
             ring.take(ROOM as usize, |[time, what, counts, access]| {

@@ -125,6 +125,7 @@ impl Leaving<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
     use cards_admin::WaitKind;
@@ -209,6 +210,25 @@ mod tests {
         let (sample, _) = probe.sample(VOLUME, usize::MAX);
         let blocks: Vec<u32> = sample.references.iter().map(|reference| reference.block).collect();
         assert_eq!((blocks, probe.samples_lost()), (vec![1, 2, 1, 2], 0));
+    }
+
+    #[test]
+    fn who_takes_samples_is_woken_once_for_what_came_since() {
+        let (probe, woken) = (probe(), Arc::new(AtomicUsize::new(0)));
+        let tap = probe.tap(0, VOLUME, "disk");
+        let times = Arc::clone(&woken);
+        probe.on_sample(move || {
+            times.fetch_add(1, Ordering::Relaxed);
+        });
+        let ask = || tap.asked(Instant(7), Op::Read, (0, 4096));
+        ask();
+        assert_eq!(woken.load(Ordering::Relaxed), 0, "nothing was taken yet: it is about to be");
+        for round in 1..=3 {
+            assert_eq!(probe.collect_samples((Instant(9), 1_000)), if round == 1 { 1 } else { 2 });
+            ask();
+            ask();
+            assert_eq!(woken.load(Ordering::Relaxed), round);
+        }
     }
 
     #[test]

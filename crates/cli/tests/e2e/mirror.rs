@@ -10,13 +10,14 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::device::missing_fuse;
 use crate::harness::client::Client;
 use crate::harness::cluster::{CARDS, Cluster};
 use crate::harness::export::Export;
 use crate::harness::network::{Network, missing_network};
 use crate::harness::plan::{Disk, Plan};
-use crate::harness::process::{Finished, run};
-use crate::harness::tools::skip;
+use crate::harness::process::{Finished, run, sh};
+use crate::harness::tools::{need, skip};
 use crate::harness::{KIB, LONG, MIB, SHORT, content, eventually, scratch};
 use crate::restart::is_full;
 
@@ -298,6 +299,36 @@ fn the_death_of_a_primary_is_a_pause_and_it_comes_back_with_all_that_it_missed()
     check_all(&scene.cluster.export(first, "data"), &known);
     check_all(&scene.cluster.export(third, "data"), &known);
     assert_eq!(scene.primary(third), first);
+}
+
+/// Bytes that clients of a node have had zeroed.
+fn zeroed(cluster: &mut Cluster, number: usize) -> u64 {
+    let status = cluster.node(number).status();
+    let ops = status["volumes"][0]["io"]["ops"].as_array().unwrap_or_else(|| panic!("{status:#}")).clone();
+    ops.iter().filter(|op| op["op"] == "zero").map(|op| op["bytes"].as_u64().unwrap()).sum()
+}
+
+/// mkfs discards the whole device first. Copies have no holes: it would write all of them.
+#[test]
+fn a_file_system_is_made_without_writing_zeroes_to_all_copies() {
+    need!("mkfs.ext4", "fsck.ext4", "fallocate");
+    if let Some(reason) = missing_fuse() {
+        return skip(&reason);
+    }
+    let dir = scratch();
+    let Scene { mut cluster, third, .. } = Scene::new(dir.path());
+    let path = at(&mut cluster, third, &["attach", "data"]).ok().stdout.trim().to_owned();
+    sh(&format!("mkfs.ext4 -q -F {path} && fsck.ext4 -fn {path}"), LONG).ok();
+    let of_mkfs = zeroed(&mut cluster, third);
+    assert!(of_mkfs <= SIZE / 2, "{of_mkfs} of {SIZE} bytes");
+
+    let refused = sh(&format!("fallocate --punch-hole --offset 0 --length 64KiB {path}"), LONG).fails();
+    assert!(refused.stderr.contains("unsupported"), "{refused}");
+    sh(&format!("fallocate --zero-range --offset 0 --length 1MiB {path}"), LONG).ok();
+    assert_eq!(zeroed(&mut cluster, third), of_mkfs + MIB);
+    let found = cluster.export(third, "data").read(0, MIB as usize).unwrap();
+    assert!(found.iter().all(|byte| *byte == 0));
+    at(&mut cluster, third, &["detach", "data"]).ok();
 }
 
 #[test]

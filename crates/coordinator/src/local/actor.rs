@@ -6,7 +6,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use cards_core::Instant;
@@ -28,6 +27,7 @@ use crate::refusal::Refusal;
 use crate::registry::records_in;
 use crate::remote::Seen;
 
+use super::mailbox::{Nothing, Receiver};
 use super::{Published, lookout, outdated};
 
 /// Shortest and longest term of a leader. A third of a lease, between these.
@@ -128,6 +128,8 @@ pub(super) struct Actor {
     /// Nodes that could be arbiters: when they have last answered.
     heard: HashMap<StoreId, Instant>,
     next_probe: Instant,
+    /// The version of the value by which it was last looked whether others should be arbiters.
+    offered: Option<(u64, Ballot)>,
     /// Since when this leader knows that a member is dead.
     dead: BTreeMap<String, Instant>,
 }
@@ -161,6 +163,7 @@ impl Actor {
             shown: None,
             heard: HashMap::new(),
             next_probe: now,
+            offered: None,
             dead: BTreeMap::new(),
         };
         actor.publish();
@@ -176,7 +179,7 @@ impl Actor {
             *published = Published { view: None, failed: Some(failed), ..published.clone() }
         });
         self.waiting.drain().for_each(|(_, answer)| drop(answer.send(Err(NotHere::Unknown))));
-        while let Ok(message) = messages.recv() {
+        while let Ok(message) = messages.receive() {
             match message {
                 Message::Ask { answer, .. } => drop(answer.send(Err(NotHere::Failed))),
                 Message::Request { reply, .. } => drop(reply.send(None)),
@@ -199,14 +202,14 @@ impl Actor {
         loop {
             self.turn()?;
             let now = now();
-            let wait = match self.next_timeout(now) {
+            let wait = match self.next_timeout() {
                 Some(at) => Duration::from_nanos(at.0.saturating_sub(now.0)),
                 None => IDLE,
             };
-            let mut next = match messages.recv_timeout(wait) {
+            let mut next = match messages.receive_within(wait) {
                 Ok(message) => Some(message),
-                Err(RecvTimeoutError::Timeout) => None,
-                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+                Err(Nothing::Yet) => None,
+                Err(Nothing::Ever) => return Ok(()),
             };
             // What has come by now is heard before the time is looked at: who has renewed in time is not found dead.
             for _ in 0..HEARD_MAX {
@@ -214,7 +217,7 @@ impl Actor {
                 if !self.hear(message)? {
                     return Ok(());
                 }
-                next = messages.try_recv().ok();
+                next = messages.try_receive().ok();
             }
             if let Some(message) = next
                 && !self.hear(message)?
@@ -224,9 +227,8 @@ impl Actor {
         }
     }
 
-    fn next_timeout(&self, now: Instant) -> Option<Instant> {
-        let probe = Some(self.next_probe).filter(|_| self.node.leads(now));
-        [self.node.next_timeout(), probe].into_iter().flatten().min()
+    fn next_timeout(&self) -> Option<Instant> {
+        self.node.next_timeout()
     }
 
     /// Time has passed.
@@ -235,9 +237,15 @@ impl Actor {
         self.node.timeout(now, WallClock::now(), number());
         self.flush()?;
         if self.node.leads(now) {
-            self.offer(now);
-            self.flush()?;
+            // A leader has a turn three times in a term at least: it is not woken for this alone.
+            let accepted = self.accepted();
+            if self.next_probe <= now || self.offered != accepted {
+                self.offer(now);
+                self.flush()?;
+                self.offered = self.accepted();
+            }
         } else {
+            self.offered = None;
             self.dead.clear();
         }
         self.publish();
@@ -468,6 +476,12 @@ impl Actor {
             let body = || RequestBody::Confirm { ballot: Ballot::FIRST, number: 0 };
             silent.into_iter().take(PROBES).for_each(|store| self.send(Request { store, body: body() }));
         }
+    }
+
+    /// The version of the value that was accepted last, and its ballot.
+    fn accepted(&mut self) -> Option<(u64, Ballot)> {
+        let accepted = self.node.replica().state().accepted.as_ref();
+        accepted.map(|Accepted { ballot, value }| (value.version, *ballot))
     }
 
     /// Where the stores are that the value names, if it is another one than before.

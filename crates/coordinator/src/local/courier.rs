@@ -3,10 +3,9 @@
 //! What does not get there is lost, as the register expects: it is asked again.
 
 use std::collections::HashMap;
-use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use cards_register::{Led, Request};
+use cards_register::{Led, Reply, ReplyBody, Request};
 use cards_wire::register::{decode_reply, encode_request};
 use hyper::StatusCode;
 use tokio::sync::{mpsc, watch};
@@ -18,6 +17,7 @@ use crate::wire::REGISTER;
 
 use super::Published;
 use super::actor::{Message, Parcel};
+use super::mailbox::Sender;
 
 /// Requests that wait for one arbiter: more are of no use to it.
 const WAITING_MAX: usize = 8;
@@ -79,10 +79,19 @@ impl Way {
             }
             if answer.status == StatusCode::OK
                 && let Ok(reply) = decode_reply(&answer.body)
-                && self.actor.send(Message::Reply(reply)).is_err()
+                && self.reply(reply).is_err()
             {
                 return;
             }
+        }
+    }
+
+    /// Hands a reply to the actor. It does not wake for a confirmation, as it has nothing to do then: it hears what has come before it
+    /// looks at the time, so none is too late for that.
+    fn reply(&self, reply: Reply<Led<Vec<u8>>>) -> Result<(), Message> {
+        match reply.body {
+            ReplyBody::Confirm { .. } => self.actor.leave(Message::Reply(reply)),
+            _ => self.actor.send(Message::Reply(reply)),
         }
     }
 

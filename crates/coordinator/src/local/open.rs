@@ -1,7 +1,7 @@
 //! What a node begins with.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cards_register::{AcceptorState, Led};
@@ -19,7 +19,7 @@ use crate::remote::{Remote, Seen};
 
 use super::actor::{Actor, Message};
 use super::lookout::{self, Found};
-use super::{Local, LocalConfig, Published, Shared, courier, import, own_route};
+use super::{Local, LocalConfig, Published, Shared, courier, import, mailbox, own_route};
 
 /// Nodes that are asked by the way of a store that is not used any more.
 const OTHERS_MAX: usize = 8;
@@ -253,7 +253,7 @@ impl Local {
         let remote = Remote::new(config.remote.clone())?;
         let (publish, published) = watch::channel(Published::default());
         let (parcels, to_carry) = tokio::sync::mpsc::unbounded_channel();
-        let (actor, messages) = mpsc::channel();
+        let (actor, messages) = mailbox::mailbox();
         let machine = Actor::new((store, state), own, lease, is_free, config.lost_after, publish, parcels);
         let thread = std::thread::Builder::new()
             .name("cards-register".into())

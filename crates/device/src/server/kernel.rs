@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use cards_wire::nbd::consts::{NBD_FLAG_SEND_FLUSH, NBD_FLAG_SEND_WRITE_ZEROES};
+use cards_wire::nbd::consts::{NBD_FLAG_SEND_FLUSH, NBD_FLAG_SEND_TRIM, NBD_FLAG_SEND_WRITE_ZEROES};
 
 use super::Server;
 use super::keeping::Verdict;
@@ -175,7 +175,11 @@ impl Server {
         let zeroes = hole || mode & libc::FALLOC_FL_ZERO_RANGE != 0;
         let known = libc::FALLOC_FL_KEEP_SIZE | libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_ZERO_RANGE;
         let inside = self.inside(offset, length);
-        if mode & !known != 0 || zeroes && !self.can(NBD_FLAG_SEND_WRITE_ZEROES) {
+        // Whoever punches holes, as a loop device does for what is discarded, wants space back: where there is none to be had, zeroes
+        // would be written for nothing.
+        let refused =
+            zeroes && !self.can(NBD_FLAG_SEND_WRITE_ZEROES) || hole && !self.can(NBD_FLAG_SEND_TRIM);
+        if mode & !known != 0 || refused {
             self.channel.refuse(unique, libc::EOPNOTSUPP);
         } else if self.settings.read_only {
             self.channel.refuse(unique, libc::EROFS);

@@ -295,9 +295,13 @@ impl Local {
         } else {
             flags |= NBD_FLAG_SEND_FLUSH
                 | NBD_FLAG_SEND_FUA
-                | NBD_FLAG_SEND_TRIM
                 | NBD_FLAG_SEND_WRITE_ZEROES
                 | NBD_FLAG_SEND_FAST_ZERO;
+            // Copies have no holes yet. Who trims by punching holes, which have to read as zeroes, would have all of them written:
+            // mkfs does so to the whole volume.
+            if spec.id.is_plain() {
+                flags |= NBD_FLAG_SEND_TRIM;
+            }
         }
         ExportInfo {
             name: spec.name.clone(),

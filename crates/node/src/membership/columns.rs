@@ -16,6 +16,7 @@ use cards_coordinator::{
 use cards_disk::{Managed, ManagedColumn, ManagedError};
 
 use super::session::Session;
+use crate::alarm::Alarm;
 use crate::node::Node;
 
 /// When to try again what did not succeed.
@@ -26,9 +27,13 @@ const REVIEW: Duration = Duration::from_secs(5);
 /// Keeps the disks in the registry, and the columns on the disks, right.
 pub(super) async fn run(session: Rc<Session>) {
     let mut wrong = false;
+    let alarm = Alarm::new();
     loop {
         let patience = if wrong { AGAIN } else { REVIEW };
-        let _ = tokio::time::timeout(patience, session.columns.notified()).await;
+        tokio::select! {
+            () = alarm.sleep(patience) => {}
+            () = session.columns.notified() => {}
+        }
         let Some(node) = session.node.borrow().clone() else { continue };
         if session.leaving.get() {
             continue;

@@ -14,6 +14,7 @@ use cards_coordinator::{
 use cards_core::PgId;
 
 use super::session::Session;
+use crate::alarm::Alarm;
 use crate::node::Node;
 use crate::node::card::{Card, CardState};
 
@@ -25,9 +26,13 @@ const REVIEW: Duration = Duration::from_secs(5);
 /// Keeps the registry's word on this node right.
 pub(super) async fn run(session: Rc<Session>) {
     let mut wrong = false;
+    let alarm = Alarm::new();
     loop {
         let patience = if wrong { AGAIN } else { REVIEW };
-        let _ = tokio::time::timeout(patience, session.look.notified()).await;
+        tokio::select! {
+            () = alarm.sleep(patience) => {}
+            () = session.look.notified() => {}
+        }
         let Some(node) = session.node.borrow().clone() else { continue };
         // A node that leaves takes its disks out: what is put in meanwhile would stay there for good.
         if session.leaving.get() {

@@ -85,6 +85,7 @@ impl Exchange {
             }
             if heard {
                 self.heard = Instant::now();
+                self.local.node.links[usize::from(self.peer.0)].hears(self.local.node.now());
             }
             self.local.route();
             if let Poll::Ready(Err(error)) = self.send(cx) {

@@ -177,6 +177,7 @@ async fn serve(
         tracing::info!(peer = hello.node, version, "connected");
     }
     let connection = local.node.writes.connected(&local.node.links, peer, wires.len() as u16 - 1);
+    link.hears(local.node.now());
     link.is_connected(&wires, version);
     let Hello { incarnation, succeeds, membership, disks, .. } = hello;
     link.has_disks(disks.iter().map(|spec| spec.id).collect());

@@ -4,70 +4,70 @@
 //! each time: a node that hears nothing for most of two renewals suspects the other, and one that hears nothing for a lease knows
 //! that the other stands still. Of other peers nothing is known.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use cards_core::{Instant, NodeId};
 
+use crate::alarm::Alarm;
 use crate::node::Node;
 use crate::node::card::CardState;
-use crate::traffic::Traffic;
 
-/// Looks in a lease.
+/// Looks in a lease at a peer that is suspected.
 const LOOKS: u32 = 8;
 /// A peer is suspected after this, at least: on a busy machine threads wait that long.
 const SUSPECTED: Duration = Duration::from_millis(500);
-
-/// What was heard of a peer last.
-struct Heard {
-    bytes: u64,
-    at: Instant,
-}
 
 /// Notes which peers are silent, for as long as the runtime runs. Not that of a data thread, which has better things to do.
 pub(crate) async fn watch(node: &Node) {
     let lease = node.config.lease;
     let pause = (lease / LOOKS).max(Duration::from_millis(10));
     let suspected = (lease * 2 / 5).max(SUSPECTED);
-    let mut heard: BTreeMap<NodeId, Heard> = BTreeMap::new();
-    let mut last = node.now();
+    let alarm = Alarm::new();
+    // What came before cannot have been received by now.
+    let mut excused = node.now();
+    let mut rest = suspected;
     loop {
-        tokio::time::sleep(pause).await;
+        let began = node.now();
+        alarm.sleep(rest).await;
         let now = node.now();
-        // This node stood still itself: what came meanwhile is not received yet.
-        let is_late = now.since(last) > pause * 4;
-        last = now;
-        let talkers = talkers(node);
-        for (peer, member) in node.members().live().filter(|&(peer, _)| peer != node.me) {
-            let link = &node.links[usize::from(peer.0)];
-            if !link.is_up() {
-                link.set_quiet(None);
+        if now.since(began) > rest + pause * 3 {
+            // This node stood still itself: what came meanwhile is not received yet.
+            excused = now;
+        }
+        rest = look(node, now, excused, (pause, suspected));
+    }
+}
+
+/// Looks at all peers; says after how long the next look is due. `pause`: while one is suspected. While none is, one that falls silent is
+/// suspected in time, or half of `suspected` later.
+fn look(node: &Node, now: Instant, excused: Instant, (pause, suspected): (Duration, Duration)) -> Duration {
+    let lease = node.config.lease;
+    let talkers = talkers(node);
+    let mut rest = suspected;
+    for (peer, member) in node.members().live().filter(|&(peer, _)| peer != node.me) {
+        let link = &node.links[usize::from(peer.0)];
+        if !link.is_up() {
+            link.set_quiet(None);
+            link.set_silent(None);
+            continue;
+        }
+        let heard = link.heard().max(excused);
+        let quiet = now.since(heard);
+        if quiet < suspected {
+            link.set_quiet(None);
+            if let Some(since) = link.silent_since() {
                 link.set_silent(None);
-                heard.remove(&peer);
-                continue;
+                tracing::info!(
+                    peer = member.name,
+                    "it is heard again, after {:.1} s",
+                    now.since(since).as_secs_f64()
+                );
             }
-            let bytes = Traffic::get(&link.traffic.received);
-            let before = heard.entry(peer).or_insert(Heard { bytes, at: now });
-            if before.bytes != bytes || is_late {
-                *before = Heard { bytes, at: now };
-                link.set_quiet(None);
-                if let Some(since) = link.silent_since() {
-                    link.set_silent(None);
-                    tracing::info!(
-                        peer = member.name,
-                        "it is heard again, after {:.1} s",
-                        now.since(since).as_secs_f64()
-                    );
-                }
-                continue;
-            }
-            let quiet = now.since(before.at);
-            if !talkers.contains(&peer) || quiet < suspected {
-                continue;
-            }
-            link.set_quiet(Some(before.at));
+        } else if talkers.contains(&peer) {
+            link.set_quiet(Some(heard));
             if link.silent_since().is_none() && quiet > lease {
-                link.set_silent(Some(before.at));
+                link.set_silent(Some(heard));
                 tracing::warn!(
                     peer = member.name,
                     address = member.address,
@@ -75,7 +75,13 @@ pub(crate) async fn watch(node: &Node) {
                 );
             }
         }
+        if link.quiet_since().is_some() {
+            rest = pause;
+        } else if talkers.contains(&peer) {
+            rest = rest.min((suspected - quiet).max(suspected / 2));
+        }
     }
+    rest
 }
 
 /// The peers that renew cards of volumes of this node, or answer this node's renewals.

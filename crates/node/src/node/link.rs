@@ -61,6 +61,8 @@ pub(crate) struct Link {
     disks: Mutex<Option<Vec<PgId>>>,
     /// It has a task.
     met: AtomicBool,
+    /// When something was received last, or the connection was made, by the node's clock, in nanoseconds.
+    heard: AtomicU64,
     /// Since when it has said nothing although it should, by the node's clock, in nanoseconds; zero if it talks.
     silent_since: AtomicU64,
     /// The same from the first suspicion on.
@@ -105,6 +107,7 @@ impl Link {
             damage_told: Mutex::default(),
             disks: Mutex::default(),
             met: AtomicBool::new(false),
+            heard: AtomicU64::new(0),
             silent_since: AtomicU64::new(0),
             quiet_since: AtomicU64::new(0),
         }
@@ -266,6 +269,16 @@ impl Link {
     /// Connected, and not silent.
     pub(crate) fn answers(&self) -> bool {
         self.is_up() && self.silent_since().is_none()
+    }
+
+    /// Something has come from it.
+    pub(crate) fn hears(&self, now: Instant) {
+        self.heard.store(now.0, Ordering::Relaxed);
+    }
+
+    /// When something came from it last.
+    pub(crate) fn heard(&self) -> Instant {
+        Instant(self.heard.load(Ordering::Relaxed))
     }
 
     /// Since when it has said nothing although it should, once that is certain.

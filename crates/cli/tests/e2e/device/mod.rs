@@ -19,7 +19,7 @@ use crate::harness::process::{Process, sh};
 use crate::harness::tools::is_root;
 
 /// Why no volume can be mounted here, if none can.
-fn missing_fuse() -> Option<String> {
+pub(crate) fn missing_fuse() -> Option<String> {
     if !is_root() {
         return Some("mounting needs root".into());
     }

@@ -8,6 +8,7 @@ use cards_coordinator::{BootTime, Coordinator, Error, Lease, Refusal, WallClock}
 use super::join::join;
 use super::silence::{cause, clock_off, remedy};
 use super::{REMIND, Session, remembered, store};
+use crate::alarm::Alarm;
 use crate::membership::home::RETRY;
 use crate::membership::state::State;
 use crate::membership::{Trouble, renewal};
@@ -35,11 +36,12 @@ impl Session {
         let mut over: Option<Instant> = None;
         // The clock is known to be off.
         let mut off = false;
+        let alarm = Alarm::new();
         loop {
             let length = self.view.borrow().lease;
             let pause = if silent { RETRY.min(length / 3) } else { length / 3 };
             tokio::select! {
-                () = tokio::time::sleep(pause) => {}
+                () = alarm.sleep(pause) => {}
                 () = self.lost.notified() => {}
             }
             if self.left.get() {
