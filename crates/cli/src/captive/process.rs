@@ -77,7 +77,12 @@ impl Daemon {
 
     /// What it says about itself. Asks whoever answers on its socket: the command may have restarted it.
     pub(crate) fn status(&self) -> Result<Status, ClientError> {
-        Client::connect_within(&self.config.admin_socket(), ADMIN_TIMEOUT)?.status()
+        self.client()?.status()
+    }
+
+    /// A connection to its admin socket.
+    pub(super) fn client(&self) -> Result<Client, ClientError> {
+        Client::connect_within(&self.config.admin_socket(), ADMIN_TIMEOUT)
     }
 
     /// The end of its log.
@@ -98,7 +103,7 @@ impl Daemon {
     pub(super) fn terminate(&mut self) {
         if self.ended().is_none() {
             signals::send(self.child.id(), libc::SIGTERM);
-        } else if let Ok(mut successor) = Client::connect_within(&self.config.admin_socket(), ADMIN_TIMEOUT) {
+        } else if let Ok(mut successor) = self.client() {
             // One that does not listen to this is the command's to end.
             let _ = successor.shutdown();
         }

@@ -91,6 +91,55 @@ fn the_counters_add_up() {
     assert_eq!(counters.disk("writes"), 0, "{}", counters.text());
 }
 
+/// The command kills the node that orders the writes, brings it back, and kills the other one that has a copy.
+#[test]
+fn a_mirrored_volume_outlives_each_of_its_nodes() {
+    need!("nbdcopy");
+    let dir = scratch();
+    let (image, one, two) =
+        (dir.path().join("in.img"), dir.path().join("one.img"), dir.path().join("two.img"));
+    content::image(&image, 16 * MIB, 6);
+    let script = format!(
+        "set -e
+        show() {{ {CARDS} volume show disk --socket $CARDS_DIR/node3/admin.sock; }}
+        show | grep -q 'raid1:2, 2 of 2 copies in sync' && show | grep -q 'primary      n1'
+        nbdcopy {image} $uri3
+        kill -9 $pid1
+        nbdcopy $uri2 {one}
+        nbdcopy {image} $uri3
+        {CARDS} serve --config $CARDS_DIR/node1.toml >>$CARDS_DIR/node1.log 2>&1 &
+        until show | grep -q '2 of 2 copies in sync'; do sleep 0.1; done
+        kill -9 $pid2
+        nbdcopy $uri3 {two}
+        show | grep -q 'primary      n1'",
+        image = image.display(),
+        one = one.display(),
+        two = two.display()
+    );
+    let counters = Counters::of("--nodes 3 --layout raid1 --size 16M --cache 8M", &script);
+    for path in [one, two] {
+        content::check(&fs::read(path).unwrap(), 0, 6);
+    }
+    assert!(counters.node(3, "writes") > 0, "{}", counters.text());
+}
+
+#[test]
+fn a_mirrored_volume_that_cannot_be_is_refused_with_the_remedy() {
+    for (flags, remedy) in [
+        ("--nodes 2 --layout raid1:3", "add --nodes 3, or use raid1:2"),
+        ("--nodes 1 --layout raid1", "add --nodes 2, or leave --layout out"),
+        ("--layout raid1 --read-only", "--read-only: only a plain disk has that"),
+        ("--layout raid1 --size 5000", "use a multiple of 4K"),
+        ("--layout raid1 --block 96K", "use a power of two from 4K to 1M"),
+        ("--layout raid5", "use raid1:N for N copies"),
+        ("--layout raid1 --disk disk.img", "cannot be used with"),
+    ] {
+        let refused = dev(flags, "touch started").fails();
+        assert_eq!(refused.status.code(), Some(2), "{flags}: {refused}");
+        assert!(refused.stderr.contains(remedy), "{flags}: {refused}");
+    }
+}
+
 #[test]
 fn tcp_gives_uris_for_other_machines() {
     need!("nbdinfo");
