@@ -92,6 +92,8 @@ pub struct Group<P> {
     made: Made,
     column: Column,
     primary: Option<Primary<P>>,
+    /// What it has copied in its earlier times as the primary, in bytes.
+    copied: u64,
     asked: Asked,
     /// The own column's number, by the last map.
     rank: u32,
@@ -133,6 +135,7 @@ impl<P: Clone> Group<P> {
             made,
             column: Column::new(me.node, disk, timing, made, now),
             primary: None,
+            copied: 0,
             asked: Asked::Nothing,
             rank: 0,
             look_after: now,
@@ -182,6 +185,12 @@ impl<P: Clone> Group<P> {
     #[must_use]
     pub fn outlived(&self) -> Option<NodeId> {
         self.primary.as_ref().and(self.outlived)
+    }
+
+    /// Bytes that this process, as the primary, has copied to columns that had missed them, whether or not these have them by now.
+    #[must_use]
+    pub fn copied(&self) -> u64 {
+        self.copied + self.primary.as_ref().map_or(0, Primary::copied)
     }
 
     /// The next thing to do.
@@ -484,6 +493,7 @@ impl<P: Clone> Group<P> {
     /// Another process is the primary, or will be.
     fn step_down(&mut self, now: Instant) {
         let Some(primary) = self.primary.take() else { return };
+        self.copied += primary.copied();
         let (member, term) = (self.me, primary.map.term);
         let nodes: Vec<NodeId> = primary.others().collect();
         for node in nodes {

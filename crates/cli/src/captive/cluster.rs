@@ -153,6 +153,18 @@ impl Cluster {
         Some(format!("http://{web}/"))
     }
 
+    /// Kills node `i`, from 0, with SIGKILL.
+    pub(crate) fn kill(&mut self, i: usize) {
+        self.nodes[i].kill();
+    }
+
+    /// Starts node `i`, from 0, again, which has ended.
+    pub(crate) fn restart(&mut self, i: usize, verbose: u8) -> Result<(), CaptiveError> {
+        let config = self.nodes[i].config.clone();
+        self.nodes[i] = Daemon::start(config, i + 1, self.dir.path(), verbose)?;
+        Ok(())
+    }
+
     /// Waits until a signal asks for the end. A node that ends meanwhile is mentioned: the cluster goes on.
     pub(crate) fn stay(&mut self, signals: &Signals) {
         let mut mentioned = vec![false; self.nodes.len()];

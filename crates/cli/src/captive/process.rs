@@ -86,7 +86,7 @@ impl Daemon {
     }
 
     /// The end of its log.
-    pub(super) fn log_tail(&self) -> String {
+    pub(crate) fn log_tail(&self) -> String {
         let mut text = Vec::new();
         let read = File::open(&self.log).and_then(|mut file| {
             let end = file.seek(SeekFrom::End(0))?;
@@ -109,15 +109,20 @@ impl Daemon {
         }
     }
 
-    /// Waits for its end until `deadline`, then kills it.
-    pub(super) fn reap(&mut self, deadline: Instant, signals: &Signals) {
-        while self.ended().is_none() && Instant::now() < deadline {
-            signals.wait(Duration::from_millis(50));
-        }
+    /// Kills it, and waits for its end.
+    pub(super) fn kill(&mut self) {
         if self.ended().is_none() {
             // It can only fail for a process that has ended.
             let _ = self.child.kill();
             self.ended = self.child.wait().ok();
         }
+    }
+
+    /// Waits for its end until `deadline`, then kills it.
+    pub(super) fn reap(&mut self, deadline: Instant, signals: &Signals) {
+        while self.ended().is_none() && Instant::now() < deadline {
+            signals.wait(Duration::from_millis(50));
+        }
+        self.kill();
     }
 }

@@ -274,6 +274,8 @@ fn the_demonstration_runs_to_its_table() {
             &[
                 CARDS,
                 "demo",
+                "--act",
+                "1",
                 "--once",
                 "--size",
                 "32M",
@@ -297,6 +299,32 @@ fn the_demonstration_runs_to_its_table() {
     assert_eq!(images, 1, "the image is made once");
 }
 
+#[test]
+fn the_second_act_kills_a_node_without_an_error() {
+    let done = run(&[CARDS, "demo", "--act", "2", "--once"], LONG).ok();
+    let row = |name: &str| -> Vec<String> {
+        let line = done.stdout.lines().find(|line| line.trim_start().starts_with(name));
+        let line = line.unwrap_or_else(|| panic!("no {name:?}: {done}"));
+        line.split("is killed")
+            .nth(1)
+            .unwrap()
+            .split("  ")
+            .map(str::trim)
+            .filter(|cell| !cell.is_empty())
+            .map(String::from)
+            .collect()
+    };
+    for name in ["n2 reads", "n2 writes"] {
+        let [blocks, errors, pause] = &row(name)[..] else { panic!("{done}") };
+        assert!(blocks.replace(' ', "").parse::<u64>().unwrap() > 0, "{done}");
+        assert_eq!(errors, "0", "{done}");
+        assert!(pause.ends_with(" s"), "{done}");
+    }
+    for part in ["was killed with -9", "and in the end each of the 512 once more, at n1", "were copied"] {
+        assert!(done.stdout.contains(part), "no {part:?}: {done}");
+    }
+}
+
 /// What is counted is the same on a busy machine. A ratio of times is printed only where the disk made the difference.
 #[test]
 fn the_demonstration_of_a_busy_machine_says_what_it_counts_and_why_times_say_nothing() {
@@ -305,7 +333,7 @@ fn the_demonstration_of_a_busy_machine_says_what_it_counts_and_why_times_say_not
     let busy = ["1", "2"].map(|name| {
         Process::spawn(&["sh", "-c", "exec yes >/dev/null"].map(String::from), &dir.path().join(name))
     });
-    let done = run(&[CARDS, "demo", "--once", "--size", "32M", "--dir", &place], LONG).ok();
+    let done = run(&[CARDS, "demo", "--act", "1", "--once", "--size", "32M", "--dir", &place], LONG).ok();
     drop(busy);
     let counted =
         "Of the 512 blocks that node 3 read, 512 came out of the memory of other nodes, 0 from the disk.";
