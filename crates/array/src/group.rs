@@ -319,6 +319,14 @@ impl<P: Clone> Group<P> {
         if is_hasty { self.timing.beacon() } else { self.timing.promise() }
     }
 
+    /// The map is what this process has proposed, and has heard no answer of.
+    fn has_proposed(&self, map: &Map) -> bool {
+        match &self.asked {
+            Asked::Propose(proposed) | Asked::Doubt(proposed) | Asked::Retry(proposed, _) => proposed == map,
+            Asked::Nothing | Asked::Read => false,
+        }
+    }
+
     fn read(&mut self) {
         self.asked = Asked::Read;
         self.out.push(Output::ReadMap);
@@ -409,6 +417,9 @@ impl<P: Clone> Group<P> {
             return self.out.send(to, Message::HandOver(Box::new(map)));
         }
         match &mut self.primary {
+            // It was heard of before the register answered. To begin once more would give the numbers of writes that are open in the term
+            // to others.
+            Some(primary) if primary.map == map => {}
             Some(primary) => primary.begin(now, map, &mut self.out),
             None => self.lead(now, map),
         }
@@ -438,7 +449,11 @@ impl<P: Clone> Group<P> {
         let state = map.columns[usize::from(own)].state;
         if map.primary == self.me {
             if self.retired.is_none_or(|term| term < map.term) {
-                self.outlived = None;
+                // Its own claim may be heard of before the register answers. Since the claim this column has promised nothing, so that what was true
+                // of the last primary then is true now.
+                if !self.has_proposed(&map) {
+                    self.outlived = None;
+                }
                 self.lead(now, map);
             }
         } else if state == State::Sync || self.made.is(Mistake::TakeOverStale) {
