@@ -123,6 +123,17 @@ fn a_mirrored_volume_outlives_each_of_its_nodes() {
     assert!(counters.node(3, "writes") > 0, "{}", counters.text());
 }
 
+/// Leases of cards are so long that the command would not end if the first write waited for them.
+#[test]
+fn a_new_mirrored_volume_is_written_at_once() {
+    need!("nbdcopy");
+    let dir = scratch();
+    let image = dir.path().join("in.img");
+    content::image(&image, 16 * MIB, 6);
+    let script = format!("nbdcopy {} $uri3", image.display());
+    dev("--nodes 3 --layout raid1 --size 16M --cache 8M --lease 120s --disk-wait 300s", &script).ok();
+}
+
 #[test]
 fn a_mirrored_volume_that_cannot_be_is_refused_with_the_remedy() {
     for (flags, remedy) in [
