@@ -38,6 +38,9 @@ pub struct Mirror {
     pub state: MirrorState,
     /// Its copies, in the order of their numbers.
     pub copies: Vec<MirrorCopy>,
+    /// Bytes that the node that says this has copied to other copies, which had missed them, since its daemon began.
+    #[serde(default)]
+    pub copied: u64,
     /// Which node orders its writes, and since when; none before it is made.
     pub map: Option<MirrorMap>,
 }

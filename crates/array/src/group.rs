@@ -94,6 +94,8 @@ pub struct Group<P> {
     made: Made,
     column: Column,
     primary: Option<Primary<P>>,
+    /// What it has copied in its earlier times as the primary, in bytes.
+    copied: u64,
     asked: Asked,
     /// The own column's number, by the last map.
     rank: u32,
@@ -137,6 +139,7 @@ impl<P: Clone> Group<P> {
             made,
             column: Column::new(me.node, disk, timing, made, now),
             primary: None,
+            copied: 0,
             asked: Asked::Nothing,
             rank: 0,
             look_after: now,
@@ -187,6 +190,12 @@ impl<P: Clone> Group<P> {
     #[must_use]
     pub fn outlived(&self) -> Option<NodeId> {
         self.primary.as_ref().and(self.outlived)
+    }
+
+    /// Bytes that this process, as the primary, has copied to columns that had missed them, whether or not these have them by now.
+    #[must_use]
+    pub fn copied(&self) -> u64 {
+        self.copied + self.primary.as_ref().map_or(0, Primary::copied)
     }
 
     /// The next thing to do.
@@ -318,6 +327,14 @@ impl<P: Clone> Group<P> {
         if is_hasty { self.timing.beacon() } else { self.timing.promise() }
     }
 
+    /// The map is what this process has proposed, and has heard no answer of.
+    fn has_proposed(&self, map: &Map) -> bool {
+        match &self.asked {
+            Asked::Propose(proposed) | Asked::Doubt(proposed) | Asked::Retry(proposed, _) => proposed == map,
+            Asked::Nothing | Asked::Read => false,
+        }
+    }
+
     fn read(&mut self) {
         self.asked = Asked::Read;
         self.out.push(Output::ReadMap);
@@ -412,6 +429,9 @@ impl<P: Clone> Group<P> {
             return self.out.send(to, Message::HandOver(Box::new(map)));
         }
         match &mut self.primary {
+            // It was heard of before the register answered. To begin once more would give the numbers of writes that are open in the term
+            // to others.
+            Some(primary) if primary.map == map => {}
             Some(primary) => primary.begin(now, map, &mut self.out),
             None => self.lead(now, map),
         }
@@ -443,7 +463,11 @@ impl<P: Clone> Group<P> {
         let state = map.columns[usize::from(own)].state;
         if map.primary == self.me {
             if self.retired.is_none_or(|term| term < map.term) {
-                self.outlived = None;
+                // Its own claim may be heard of before the register answers. Since the claim this column has promised nothing, so that what was true
+                // of the last primary then is true now.
+                if !self.has_proposed(&map) {
+                    self.outlived = None;
+                }
                 self.lead(now, map);
             }
         } else if state == State::Sync || self.made.is(Mistake::TakeOverStale) {
@@ -500,6 +524,7 @@ impl<P: Clone> Group<P> {
     /// Another process is the primary, or will be.
     fn step_down(&mut self, now: Instant) {
         let Some(primary) = self.primary.take() else { return };
+        self.copied += primary.copied();
         let (member, term) = (self.me, primary.map.term);
         let nodes: Vec<NodeId> = primary.others().collect();
         for node in nodes {

@@ -225,7 +225,7 @@ mod tests {
     use crate::stats::LatencySummary;
 
     fn outcome(iops: f64, cpu_us: f64) -> Option<Outcome> {
-        let latency = LatencySummary { mean_us: 1.0, p50_us: 1.0, p99_us: 2.0 };
+        let latency = LatencySummary { mean_us: 1.0, p50_us: 1.0, p99_us: 2.0, max_us: 3.0 };
         let server_cpu_us = Some(cpu_us);
         Some(Outcome { requests: 1, iops, bytes_per_s: iops * 4096.0, latency, server_cpu_us, seconds: 1.0 })
     }

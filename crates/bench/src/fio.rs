@@ -116,6 +116,7 @@ pub fn parse(text: &str, mode: Mode) -> Result<Outcome, Error> {
             mean_us: number(&["lat_ns", "mean"])? / 1e3,
             p50_us: number(&["clat_ns", "percentile", "50.000000"])? / 1e3,
             p99_us: number(&["clat_ns", "percentile", "99.000000"])? / 1e3,
+            max_us: number(&["clat_ns", "max"])? / 1e3,
         },
         server_cpu_us: None,
         seconds: number(&["runtime"])? / 1e3,
@@ -129,7 +130,7 @@ mod tests {
     const REPORT: &str = r#"fio: connected to NBD server
         { "jobs": [ { "error": 0, "read": { "total_ios": 50577, "iops": 50526.47, "bw_bytes": 206956435,
           "runtime": 1001, "lat_ns": { "mean": 632514.79 },
-          "clat_ns": { "percentile": { "50.000000": 481280, "99.000000": 3194880 } } },
+          "clat_ns": { "max": 4000000, "percentile": { "50.000000": 481280, "99.000000": 3194880 } } },
           "write": { "total_ios": 0, "iops": 0.0, "bw_bytes": 0, "runtime": 0, "lat_ns": { "mean": 0 },
           "clat_ns": {} } } ] }"#;
 

@@ -19,6 +19,7 @@ pub mod fio;
 pub mod interrupt;
 pub mod lanes;
 pub mod load;
+pub mod mirror;
 pub mod nbd;
 pub mod peers;
 pub mod proc;

@@ -15,7 +15,7 @@ use cards_bench::simulators::{self, SimulatorOptions};
 use cards_bench::size::{format_count, format_rate, format_size, parse_duration, parse_size};
 use cards_bench::suite::{Filter, Part};
 use cards_bench::table1::{self, Table1Options};
-use cards_bench::{Error, Uri, bare, interrupt, lanes, proc, remote};
+use cards_bench::{Error, Uri, bare, interrupt, lanes, mirror, proc, remote};
 use clap::{Args, Parser, Subcommand};
 use serde_json::json;
 
@@ -42,6 +42,7 @@ Examples:
   cards-bench run --quick --markdown > bench.md      one short round, as a document
   cards-bench remote --json                          remote hits against a bare round trip
   cards-bench sharing                                what it costs that several nodes may write
+  cards-bench mirror                                 mirrored volumes beside plain ones, about 3 minutes
   cards-bench table1 --disk-delay 12ms               Table 1 of the paper, with a modelled slow disk
   cards-bench coop                                   figures 2 to 5 of the paper, about 3 minutes
   cards-bench coop --rounds 1 --read-ahead off       the same block by block, about 7 minutes
@@ -65,6 +66,8 @@ enum Verb {
     Lanes(LanesArgs),
     /// Several nodes that may write one volume: without conflict, with a few writes, and one block in turn
     Sharing(Common),
+    /// Mirrored volumes beside plain ones: two copies, the death of a node, what is copied when it is back
+    Mirror(MirrorArgs),
     /// The CARDs paper's Table 1 on this machine
     Table1(Common),
     /// The cooperative effect: the CARDs paper's figures 2 to 5 on this machine
@@ -156,6 +159,34 @@ struct LanesArgs {
     data_threads: usize,
     #[command(flatten)]
     common: Common,
+}
+
+#[derive(Args)]
+struct MirrorArgs {
+    /// Only these parts
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "PARTS")]
+    only: Vec<mirror::Part>,
+    /// Rounds per cell: the median counts. Of fail-overs, at most 3
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    rounds: u16,
+    /// How long each volume is loaded per round
+    #[arg(long, default_value = "0.5", value_parser = parse_duration)]
+    seconds: Duration,
+    /// Start no further measurement after this time
+    #[arg(long, default_value = "25m", value_parser = parse_duration)]
+    budget: Duration,
+    /// Where the disks are made
+    #[arg(long, env = "TMPDIR", default_value = "/tmp")]
+    dir: PathBuf,
+    /// The 'cards' program [default: beside this one, or in PATH]
+    #[arg(long)]
+    cards: Option<PathBuf>,
+    /// One JSON object on standard output
+    #[arg(long, conflicts_with = "markdown")]
+    json: bool,
+    /// Markdown tables
+    #[arg(long)]
+    markdown: bool,
 }
 
 #[derive(Args)]
@@ -262,6 +293,7 @@ fn run(verb: Verb) -> Result<(), Error> {
         Verb::Remote(common) => measure(common, |part| part == Part::Remote),
         Verb::Lanes(args) => measure_lanes(args),
         Verb::Sharing(common) => measure(common, |part| part == Part::Sharing),
+        Verb::Mirror(args) => measure_mirror(args),
         Verb::Table1(common) => measure(common, |part| part == Part::Table1),
         Verb::Coop(common) => measure(common, |part| part == Part::Coop),
         Verb::Simulators(args) => measure_simulators(args),
@@ -391,6 +423,27 @@ fn measure(mut common: Common, wanted: impl Fn(Part) -> bool) -> Result<(), Erro
         println!("{report}");
     }
     if failures > 0 { Err(Error::Incomplete { failures }) } else { Ok(()) }
+}
+
+fn measure_mirror(args: MirrorArgs) -> Result<(), Error> {
+    let site = Site::new(&args.dir, 0, args.cards)?;
+    let effort = Effort {
+        duration: args.seconds,
+        rounds: args.rounds.into(),
+        deadline: Instant::now() + args.budget,
+        seed: 1,
+    };
+    let busy = proc::busy();
+    let result = mirror::run(&site, &args.only, &effort)?;
+    if args.json {
+        println!("{}", json!({ "rounds": args.rounds, "busy": busy, "mirror": result }));
+        return Ok(());
+    }
+    if let Some(load) = busy {
+        println!("warning: other work runs here (load {load}); trust the ratios and the CPU per request\n");
+    }
+    println!("{}", mirror::format(&result, if args.markdown { Style::Markdown } else { Style::Plain }));
+    Ok(())
 }
 
 fn measure_lanes(args: LanesArgs) -> Result<(), Error> {

@@ -189,8 +189,9 @@ fn warm_cluster(site: &Site, block: u32, insecure: bool) -> Result<Cluster, Erro
         policy: "hscc",
         replacement: None,
         read_ahead: "auto".to_owned(),
-        disk: site.image("disk-cards.raw")?,
+        disk: site.image("disk-cards.raw")?.into(),
         disk_delay: Duration::ZERO,
+        disk_rate: 0,
         read_only: true,
         network_attached: false,
         data_threads: 1,
@@ -346,7 +347,7 @@ mod tests {
     use crate::stats::LatencySummary;
 
     fn outcome(mean_us: f64) -> Option<Outcome> {
-        let latency = LatencySummary { mean_us, p50_us: mean_us, p99_us: mean_us };
+        let latency = LatencySummary { mean_us, p50_us: mean_us, p99_us: mean_us, max_us: mean_us };
         Some(Outcome { requests: 1, iops: 1.0, bytes_per_s: 1.0, latency, server_cpu_us: None, seconds: 1.0 })
     }
 

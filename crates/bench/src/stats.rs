@@ -56,7 +56,7 @@ impl Latencies {
     /// Mean and percentiles in microseconds.
     pub fn summary(&self) -> LatencySummary {
         let us = |q| self.0.value_at_quantile(q) as f64 / 1e3;
-        LatencySummary { mean_us: self.0.mean() / 1e3, p50_us: us(0.5), p99_us: us(0.99) }
+        LatencySummary { mean_us: self.0.mean() / 1e3, p50_us: us(0.5), p99_us: us(0.99), max_us: us(1.0) }
     }
 }
 
@@ -75,6 +75,8 @@ pub struct LatencySummary {
     pub p50_us: f64,
     /// 99 of 100 requests took at most this long.
     pub p99_us: f64,
+    /// All did.
+    pub max_us: f64,
 }
 
 #[cfg(test)]

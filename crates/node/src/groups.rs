@@ -122,7 +122,9 @@ impl Local {
     fn hosted<R>(&self, of: PgId, call: impl FnOnce(&mut Hosted) -> R) -> Option<R> {
         let mut groups = self.groups.borrow_mut();
         let hosted = groups.get_mut(&of)?;
+        let copied = hosted.group.copied();
         let result = call(hosted);
+        hosted.counts.has_copied(hosted.group.copied() - copied);
         self.called.borrow_mut().insert(of);
         let mut wishes = self.wishes.borrow_mut();
         while let Some(output) = hosted.group.poll() {
@@ -177,9 +179,23 @@ impl Local {
 
     fn group_work(&self, of: PgId, op: Op, work: Work<Bytes>) {
         let home = self.home();
-        let found = self.groups.borrow().get(&of).map(|hosted| (hosted.column.clone(), hosted.begun));
-        let Some((column, begun)) = found else { return };
+        let hosted = self.groups.borrow();
+        let Some((column, counts, begun)) =
+            hosted.get(&of).map(|hosted| (hosted.column.clone(), Arc::clone(&hosted.counts), hosted.begun))
+        else {
+            return;
+        };
+        drop(hosted);
+        let written = match &work {
+            Work::Write { extent, .. } => extent.length,
+            _ => 0,
+        };
         column.submit(work, move |result: Result<Option<Vec<u8>>, JobError>| {
+            match &result {
+                Ok(Some(bytes)) => counts.has_read(bytes.len() as u64),
+                Ok(None) => counts.has_written(written),
+                Err(_) => {}
+            }
             let result = result.map(|bytes| bytes.map(Bytes::new)).map_err(|error| {
                 tracing::error!(
                     group = of.0,

@@ -89,6 +89,7 @@ pub(crate) fn mirror(node: &Node, record: &GroupVolume, map: Option<&Map>) -> Mi
             GroupState::Removing => MirrorState::Removing,
         },
         copies: copies.collect(),
+        copied: node.copies.get(record.pg()).map_or(0, |copy| copy.copied()),
         map: map.map(|map| MirrorMap {
             primary: node.name(map.primary.node),
             since: map.since,

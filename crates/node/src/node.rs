@@ -23,6 +23,7 @@
 pub(crate) mod buffers;
 pub(crate) mod card;
 pub(crate) mod client;
+pub(crate) mod copies;
 pub(crate) mod devices;
 pub(crate) mod disk_job;
 pub(crate) mod disk_seen;
@@ -75,6 +76,7 @@ use crate::traffic::Traffic;
 use buffers::Buffers;
 use card::Cards;
 use client::{Accepted, COST_MAX, Client};
+use copies::Copies;
 use devices::Devices;
 use disk_job::DiskJob;
 use group_mail::GroupMail;
@@ -123,6 +125,8 @@ pub(crate) struct Node {
     pub(crate) managed: Vec<Arc<Managed>>,
     /// Volumes that are groups of copies.
     pub(crate) groups: Groups,
+    /// Copies of groups on disks of this node.
+    pub(crate) copies: Copies,
     /// Which process of this node this is, by the word of the registry: its first membership.
     pub(crate) process: u64,
     /// The errors of each disk.

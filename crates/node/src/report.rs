@@ -324,7 +324,7 @@ pub(crate) fn counters(node: &Node) -> Counters {
     }
 }
 
-/// This node's disks.
+/// This node's disks: one for each volume that is on them, or has a copy there.
 pub(crate) fn disks(node: &Node) -> Vec<Disk> {
     let describe =
         |((disk, spec), errors): ((&Arc<cards_disk::Disk>, &cards_core::VolumeSpec), &Failures)| {
@@ -349,6 +349,14 @@ pub(crate) fn disks(node: &Node) -> Vec<Disk> {
     disks
         .zip(seen)
         .map(|(disk, (seen, damage))| Disk { room: seen.room().map(room), damaged: damage.bytes(), ..disk })
+        .chain(node.copies.list().into_iter().map(|copy| Disk {
+            name: copy.name.clone(),
+            origin: copy.path.clone(),
+            errors: 0,
+            counters: copy.disk(),
+            damaged: 0,
+            room: None,
+        }))
         .collect()
 }
 

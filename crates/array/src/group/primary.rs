@@ -219,6 +219,8 @@ pub(super) struct Primary<P> {
     /// Results that are told while the right lasts.
     results: VecDeque<(Token, Option<P>)>,
     fill: Option<Fill>,
+    /// Bytes that were copied to columns that had missed them.
+    copied: u64,
     /// What the column that was admitted last had missed.
     caught_up: Extents,
     /// Cards of the last primary are void then.
@@ -271,6 +273,7 @@ impl<P: Clone> Primary<P> {
             held: VecDeque::new(),
             results: VecDeque::new(),
             fill: None,
+            copied: 0,
             caught_up: Extents::default(),
             writes_at: None,
             hands_over: None,
@@ -280,6 +283,11 @@ impl<P: Clone> Primary<P> {
         };
         primary.begin(now, map, out);
         primary
+    }
+
+    /// Bytes that it has copied to columns that had missed them.
+    pub(super) const fn copied(&self) -> u64 {
+        self.copied
     }
 
     /// A term begins. What is open goes on in it.
@@ -827,6 +835,9 @@ impl<P: Clone> Primary<P> {
             Reason::Fill => self.fill.as_ref().map(|fill| fill.column).into_iter().collect(),
         };
         targets = targets.without([from].into_iter().collect());
+        if reason == Reason::Fill && targets != Mask::default() {
+            self.copied += extent.length;
+        }
         let (origin, confirmed) = (None, Mask::default());
         let (is_complete, since, again) = (false, now, Again::first(now, &self.timing));
         self.put(Put { extent, payload, origin, reason, targets, confirmed, is_complete, since, again }, out);

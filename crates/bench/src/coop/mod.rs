@@ -209,8 +209,9 @@ fn cluster_options(options: &CoopOptions, policy: &'static str, disk: PathBuf) -
         // The paper's Linux replaced the least recently used.
         replacement: Some("lru"),
         read_ahead: options.read_ahead.clone(),
-        disk,
+        disk: disk.into(),
         disk_delay: options.disk_delay,
+        disk_rate: 0,
         read_only: true,
         network_attached: false,
         data_threads: 1,

@@ -35,10 +35,12 @@ pub struct ClusterOptions {
     pub replacement: Option<&'static str>,
     /// How far sequential reads run ahead: `auto`, the default of `cards`, `off` or a size.
     pub read_ahead: String,
-    /// The disk's file.
-    pub disk: PathBuf,
+    /// Where the volume's bytes are.
+    pub disk: Medium,
     /// Added to each disk access, as a modelled slow disk.
     pub disk_delay: Duration,
+    /// Bytes per second of a modelled slow disk; 0 is no limit.
+    pub disk_rate: u64,
     /// Nobody may write, so that every node may attach at once.
     pub read_only: bool,
     /// The disk node keeps no copies of what others read.
@@ -55,9 +57,28 @@ pub struct ClusterOptions {
     pub tcp: bool,
 }
 
+/// Where the bytes of a cluster's volume are.
+#[derive(Debug, Clone)]
+pub enum Medium {
+    /// This file, a plain disk of node 1.
+    File(PathBuf),
+    /// A new sparse file of so many bytes, a plain disk of node 1.
+    Plain(u64),
+    /// New managed disks, with copies of a volume of so many bytes at nodes 1 and 2.
+    Mirror(u64),
+}
+
+impl From<PathBuf> for Medium {
+    fn from(file: PathBuf) -> Medium {
+        Medium::File(file)
+    }
+}
+
 /// A running cluster. Dropping it ends its processes.
 #[derive(Debug)]
 pub struct Cluster {
+    /// Daemons that were started again. They end before their cluster.
+    restarted: Vec<Guard>,
     program: PathBuf,
     guard: Guard,
     note: PathBuf,
@@ -148,7 +169,7 @@ impl Cluster {
             Guard::spawn("cards dev", command, site.server_core(), &site.log(&format!("cards{number}")))?;
         // Owned from here on: if it is never ready, dropping it ends what was started.
         let whereabouts = Whereabouts::default();
-        let mut cluster = Cluster { program, guard, note, whereabouts };
+        let mut cluster = Cluster { restarted: Vec::new(), program, guard, note, whereabouts };
         let note = cluster.note.clone();
         cluster.whereabouts = cluster
             .guard
@@ -191,6 +212,47 @@ impl Cluster {
         Ok(status.counters)
     }
 
+    /// What a node says of a volume with copies: `mirror` of `cards volume show --json`.
+    pub fn mirror(&self, node: usize) -> Result<Mirror, Error> {
+        #[derive(Deserialize)]
+        struct Volume {
+            mirror: Mirror,
+        }
+        let mut command = Command::new(&self.program);
+        command.args(["volume", "show", "disk", "--json", "--socket"]).arg(&self.whereabouts.admin[node - 1]);
+        let output = command.output().map_err(Error::io("starting cards volume show"))?;
+        let unreadable = |reason: String| Error::Output { tool: "cards volume show", reason };
+        if !output.status.success() {
+            return Err(unreadable(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
+        }
+        let volume: Volume =
+            serde_json::from_slice(&output.stdout).map_err(|error| unreadable(error.to_string()))?;
+        Ok(volume.mirror)
+    }
+
+    /// Sends a signal to a node's daemon.
+    pub fn signal(&self, node: usize, signal: i32) -> Result<(), Error> {
+        let pid = self.whereabouts.pids[node - 1];
+        // SAFETY: kill has no memory effects; the process is one of this cluster, which its parent has not waited for, or
+        // a child of this program.
+        match unsafe { libc::kill(pid, signal) } {
+            0 => Ok(()),
+            _ => Err(Error::last_os(format!("sending a signal to node {node}"))),
+        }
+    }
+
+    /// Starts a node's daemon again, which has ended.
+    pub fn restart(&mut self, node: usize, site: &Site) -> Result<(), Error> {
+        let runtime = self.whereabouts.admin[node - 1].parent().unwrap_or(Path::new("/"));
+        let mut command = Command::new(&self.program);
+        command.args(["serve", "--config"]).arg(runtime.with_extension("toml"));
+        let log = site.log(&format!("restarted{}", self.restarted.len()));
+        let guard = Guard::spawn("cards serve", command, site.server_core(), &log)?;
+        self.whereabouts.pids[node - 1] = guard.roots()[0];
+        self.restarted.push(guard);
+        Ok(())
+    }
+
     /// The processes of all nodes.
     pub fn pids(&self) -> &[i32] {
         &self.whereabouts.pids
@@ -209,8 +271,41 @@ impl Cluster {
     }
 }
 
+/// What a node says of the copies of a volume; the part that is used here.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Mirror {
+    /// Its copies.
+    pub copies: Vec<MirrorCopy>,
+    /// Bytes that this node has copied to copies which had missed them.
+    pub copied: u64,
+    /// What the nodes have agreed on.
+    pub map: MirrorMap,
+}
+
+/// One copy.
+#[derive(Debug, Clone, Deserialize)]
+pub struct MirrorCopy {
+    /// `in_sync`, or why not.
+    pub state: String,
+}
+
+/// What the nodes have agreed on.
+#[derive(Debug, Clone, Deserialize)]
+pub struct MirrorMap {
+    /// The node that orders the writes, by name.
+    pub primary: String,
+}
+
+impl Mirror {
+    /// All copies have every acknowledged write.
+    pub fn is_in_sync(&self) -> bool {
+        self.copies.iter().all(|copy| copy.state == "in_sync")
+    }
+}
+
 impl Drop for Cluster {
     fn drop(&mut self) {
+        self.restarted.clear();
         // Without its note the holder ends, and the captive cluster with it, in good order.
         let _ = fs::remove_file(&self.note);
         self.guard.ends_within(Duration::from_secs(5));
@@ -226,8 +321,9 @@ pub(super) fn start(site: &Site, transport: Transport) -> Result<Server, Error> 
         policy: "hscc",
         replacement: None,
         read_ahead: "auto".to_owned(),
-        disk: site.image("disk-cards.raw")?,
+        disk: site.image("disk-cards.raw")?.into(),
         disk_delay: Duration::ZERO,
+        disk_rate: 0,
         read_only: false,
         network_attached: false,
         data_threads: 1,
@@ -249,9 +345,16 @@ fn arguments(options: &ClusterOptions, holder: &Path, note: &Path) -> Vec<String
         format!("--block={}", format_size(options.block.into())),
         format!("--policy={}", options.policy),
         format!("--read-ahead={}", options.read_ahead),
-        format!("--disk={}", options.disk.display()),
         "--json".to_owned(),
     ];
+    match &options.disk {
+        Medium::File(path) => arguments.push(format!("--disk={}", path.display())),
+        Medium::Plain(bytes) => arguments.push(format!("--size={bytes}")),
+        Medium::Mirror(bytes) => arguments.extend(["--layout=raid1".to_owned(), format!("--size={bytes}")]),
+    }
+    if options.disk_rate > 0 {
+        arguments.push(format!("--disk-rate={}", options.disk_rate));
+    }
     if let Some(replacement) = options.replacement {
         arguments.push(format!("--replacement={replacement}"));
     }
@@ -376,8 +479,9 @@ mod tests {
             policy: "hscc load=home room=dup",
             replacement: Some("lru"),
             read_ahead: "off".to_owned(),
-            disk: "/d".into(),
+            disk: Medium::File("/d".into()),
             disk_delay: Duration::from_millis(10),
+            disk_rate: 0,
             read_only: true,
             network_attached: true,
             data_threads: 1,

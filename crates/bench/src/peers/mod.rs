@@ -18,7 +18,7 @@ use crate::proc::affinity::Cores;
 use crate::proc::child::{Guard, find_tool};
 use crate::{Address, Error, Uri, content};
 
-pub use cards::{Cluster, ClusterOptions, Counters, hold};
+pub use cards::{Cluster, ClusterOptions, Counters, Medium, hold};
 
 /// How long a server may take until it answers a handshake.
 const READY_LIMIT: Duration = Duration::from_secs(20);

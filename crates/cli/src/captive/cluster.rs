@@ -8,11 +8,11 @@ use cards_wire::nbd::client::Uri;
 use tempfile::TempDir;
 
 use super::process::Daemon;
-use super::{CaptiveError, Plan};
+use super::{CaptiveError, DiskFrom, Plan};
 use crate::signals::Signals;
 
 /// How long the volume may take to be ready at every node.
-const READY_WITHIN: Duration = Duration::from_secs(30);
+pub(super) const READY_WITHIN: Duration = Duration::from_secs(30);
 /// How much longer the nodes may take to connect to each other.
 const CONNECTED_WITHIN: Duration = Duration::from_secs(3);
 /// How long the daemons may take to drain.
@@ -54,7 +54,13 @@ impl Cluster {
             cluster.await_joined(signals)?;
             cluster.nodes.push(Daemon::start(config, i + 1, cluster.dir.path(), plan.verbose)?);
         }
-        cluster.await_ready(signals)?;
+        let is_mirror = if let DiskFrom::Mirror(mirror) = &plan.disk {
+            cluster.create(mirror, &plan.policy, signals)?;
+            true
+        } else {
+            false
+        };
+        cluster.await_ready(is_mirror, signals)?;
         Ok(cluster)
     }
 
@@ -75,7 +81,7 @@ impl Cluster {
         Ok(())
     }
 
-    fn await_ready(&mut self, signals: &Signals) -> Result<(), CaptiveError> {
+    fn await_ready(&mut self, is_mirror: bool, signals: &Signals) -> Result<(), CaptiveError> {
         let start = Instant::now();
         let mut pause = Duration::from_millis(5);
         for i in 0..self.nodes.len() {
@@ -85,7 +91,12 @@ impl Cluster {
                     return Err(ended);
                 }
                 let reason = match self.nodes[i].status() {
-                    Ok(status) => not_ready(&status, self.nodes.len(), start.elapsed() < CONNECTED_WITHIN),
+                    Ok(status) => {
+                        let reason = not_ready(&status, self.nodes.len(), start.elapsed() < CONNECTED_WITHIN);
+                        reason.or_else(|| {
+                            is_mirror.then(|| depends_on_one(&status, self.nodes.len())).flatten()
+                        })
+                    }
                     Err(e) => Some(e.to_string()),
                 };
                 let Some(reason) = reason else { break };
@@ -109,7 +120,7 @@ impl Cluster {
     }
 
     /// The error for the first node that has ended, if any has.
-    fn first_ended(&mut self) -> Option<CaptiveError> {
+    pub(super) fn first_ended(&mut self) -> Option<CaptiveError> {
         self.nodes.iter_mut().find_map(|node| {
             let status = node.ended()?;
             Some(CaptiveError::Ended { node: node.config.node.clone(), status, log: node.log_tail() })
@@ -140,6 +151,18 @@ impl Cluster {
     pub(crate) fn dashboard(&self, i: usize) -> Option<String> {
         let web = self.nodes[i].status().ok()?.web?;
         Some(format!("http://{web}/"))
+    }
+
+    /// Kills node `i`, from 0, with SIGKILL.
+    pub(crate) fn kill(&mut self, i: usize) {
+        self.nodes[i].kill();
+    }
+
+    /// Starts node `i`, from 0, again, which has ended.
+    pub(crate) fn restart(&mut self, i: usize, verbose: u8) -> Result<(), CaptiveError> {
+        let config = self.nodes[i].config.clone();
+        self.nodes[i] = Daemon::start(config, i + 1, self.dir.path(), verbose)?;
+        Ok(())
     }
 
     /// Waits until a signal asks for the end. A node that ends meanwhile is mentioned: the cluster goes on.
@@ -190,6 +213,14 @@ fn not_ready(status: &Status, nodes: usize, wait_for_members: bool) -> Option<St
     let connected = |state| matches!(state, MemberState::Here | MemberState::Up);
     let down = status.members.iter().find(|member| !connected(member.state))?;
     wait_for_members.then(|| format!("node {} is not connected", down.name))
+}
+
+/// Why a mirrored volume would not outlive each of its nodes: three or more of them are to keep the registry.
+fn depends_on_one(status: &Status, nodes: usize) -> Option<String> {
+    let registry = status.registry.as_ref()?;
+    let is_spread = registry.arbiters.len() >= nodes.min(3) || nodes < 3;
+    (!is_spread || registry.changes)
+        .then(|| format!("the registry is at {} only", registry.arbiters.join(", ")))
 }
 
 /// Whether a daemon ended because somebody else took its port.

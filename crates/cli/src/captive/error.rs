@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use cards_config::Problem;
+use cards_config::{Problem, size};
+use cards_layout::format::SizeError;
+use cards_layout::layout::Layout;
 
 use crate::error::Failure;
 
@@ -20,6 +22,29 @@ pub(crate) enum CaptiveError {
         "--mode exclusive: one node has the volume then, and {nodes} nodes would attach it; add --nodes 1, or use --mode rw"
     )]
     Exclusive { nodes: usize },
+    /// A layout that is not built.
+    #[error(
+        "--layout {0}: cannot be made here; use raid1:N for N copies, or leave it out for one plain disk"
+    )]
+    Layout(Layout),
+    /// More copies than nodes.
+    #[error("{}", copies_refused(*copies, *nodes))]
+    Copies { copies: u8, nodes: usize },
+    /// An option that only a plain disk has.
+    #[error("{option}: only a plain disk has that; leave it out, or leave --layout out")]
+    PlainOnly { option: &'static str },
+    /// A size that a mirrored volume cannot have.
+    #[error("--size \"{}\": a mirrored volume cannot have that; use a multiple of 4K", size::exact(*bytes))]
+    MirrorSize { bytes: u64 },
+    /// No disk has room for a copy.
+    #[error("--size: {0}; use a smaller size")]
+    MirrorDisk(SizeError),
+    /// A managed disk was not made.
+    #[error("{}: was not formatted: {reason}", path.display())]
+    Format { path: PathBuf, reason: String },
+    /// The mirrored volume was not made.
+    #[error("the volume was not made: {reason}; -v shows more in the logs of the nodes")]
+    Volume { reason: String },
     /// The disk's URI.
     #[error("--disk: {0}")]
     Uri(#[from] cards_wire::nbd::client::UriError),
@@ -55,10 +80,27 @@ pub(crate) enum CaptiveError {
 impl Failure for CaptiveError {
     fn exit_code(&self) -> u8 {
         match self {
-            Self::Options(_) | Self::Uri(_) | Self::Exclusive { .. } => 2,
+            Self::Options(_)
+            | Self::Uri(_)
+            | Self::Exclusive { .. }
+            | Self::Layout(_)
+            | Self::Copies { .. }
+            | Self::PlainOnly { .. }
+            | Self::MirrorSize { .. }
+            | Self::MirrorDisk(_) => 2,
             _ => 1,
         }
     }
+}
+
+fn copies_refused(copies: u8, nodes: usize) -> String {
+    let (there, instead) = match nodes {
+        1 => ("is 1 node".into(), "leave --layout out".into()),
+        nodes => (format!("are {nodes} nodes"), format!("use raid1:{nodes}")),
+    };
+    format!(
+        "--layout raid1:{copies}: each copy is at another node, and there {there}; add --nodes {copies}, or {instead}"
+    )
 }
 
 /// Keys of a configuration, and what makes them in a captive cluster.

@@ -12,6 +12,7 @@ use cards_policies::Replacement;
 use cards_tls::Authority;
 
 use super::CaptiveError;
+use super::mirror::{self, MirrorPlan};
 
 /// Shards of a cache that has room for them.
 const SHARDS: u32 = 16;
@@ -59,7 +60,7 @@ pub(crate) struct Plan {
     pub(crate) verbose: u8,
 }
 
-/// Where node 1's disk comes from.
+/// Where the volume's bytes are: on node 1's disk, which comes from somewhere, or at several nodes.
 #[derive(Clone, Debug)]
 pub(crate) enum DiskFrom {
     /// A file or block device.
@@ -68,6 +69,9 @@ pub(crate) enum DiskFrom {
     Uri(String),
     /// A new sparse file of this many bytes, deleted at the end.
     Sparse(u64),
+    /// From none: each node has a new managed disk, a sparse file that is deleted at the end, and the first nodes have copies of
+    /// a new volume.
+    Mirror(MirrorPlan),
 }
 
 impl Plan {
@@ -101,8 +105,11 @@ impl Plan {
         }
     }
 
-    /// Gives the nodes what they prove themselves with. Their authority is forgotten then: nobody joins later.
+    /// Formats managed disks, and gives the nodes what they prove themselves with. Their authority is forgotten then: nobody joins later.
     pub(super) fn equip(&self, configs: &[Config]) -> Result<(), CaptiveError> {
+        if let DiskFrom::Mirror(mirror) = &self.disk {
+            mirror.format(configs)?;
+        }
         if self.insecure {
             return Ok(());
         }
@@ -116,7 +123,7 @@ impl Plan {
         if self.mode == Mode::Exclusive && self.nodes > 1 {
             return Err(CaptiveError::Exclusive { nodes: self.nodes });
         }
-        let origin = self.origin(dir)?;
+        self.check_mirror()?;
         let per_node = if self.tcp { 2 } else { 1 };
         let ports = free_ports(self.nodes * per_node).map_err(CaptiveError::Ports)?;
         let (peer_ports, tcp_ports) = ports.split_at(self.nodes);
@@ -141,9 +148,7 @@ impl Plan {
                 config.hedge = false;
                 config.disk_wait = self.disk_wait;
                 config.lease = self.lease;
-                if i == 0 {
-                    config.disks.push(self.disk(origin.clone()));
-                }
+                config.disks.extend(self.disk_of(i, dir)?);
                 let policy = Some(self.policy.clone());
                 let (mode, read_ahead) = (self.mode, self.read_ahead);
                 config.attach.push(Attach { mode, read_ahead, policy, ..Attach::new("disk") });
@@ -158,8 +163,33 @@ impl Plan {
             .collect()
     }
 
-    fn disk(&self, origin: Origin) -> Disk {
-        let mut disk = Disk::new("disk", origin);
+    /// The disk of node `i`, from 0, if it has one.
+    fn disk_of(&self, i: usize, dir: &Path) -> Result<Option<Disk>, CaptiveError> {
+        let origin = match &self.disk {
+            DiskFrom::Mirror(_) => {
+                let path = dir.join(format!("node{}.img", i + 1));
+                return Ok(Some(self.disk(mirror::DISK, Origin::Managed(path))));
+            }
+            _ if i > 0 => return Ok(None),
+            DiskFrom::Uri(uri) if is_object(uri) => Origin::Object(Box::new(Object::new(uri.parse()?))),
+            DiskFrom::Uri(uri) => Origin::Nbd(uri.parse()?),
+            // Absolute, because the command may look into the configuration from elsewhere.
+            DiskFrom::File(path) => std::fs::canonicalize(path)
+                .map(Origin::Path)
+                .map_err(|source| CaptiveError::Disk { path: path.clone(), source })?,
+            DiskFrom::Sparse(bytes) => {
+                let path = dir.join("disk.img");
+                std::fs::File::create(&path)
+                    .and_then(|file| file.set_len(*bytes))
+                    .map_err(|source| CaptiveError::Directory { path: path.clone(), source })?;
+                Origin::Path(path)
+            }
+        };
+        Ok(Some(self.disk("disk", origin)))
+    }
+
+    fn disk(&self, name: &str, origin: Origin) -> Disk {
+        let mut disk = Disk::new(name, origin);
         disk.policy = self.policy.clone();
         disk.read_only |= self.read_only;
         disk.direct = self.direct;
@@ -171,21 +201,18 @@ impl Plan {
         disk
     }
 
-    fn origin(&self, dir: &Path) -> Result<Origin, CaptiveError> {
-        match &self.disk {
-            DiskFrom::Uri(uri) if is_object(uri) => Ok(Origin::Object(Box::new(Object::new(uri.parse()?)))),
-            DiskFrom::Uri(uri) => Ok(Origin::Nbd(uri.parse()?)),
-            // Absolute, because the command may look into the configuration from elsewhere.
-            DiskFrom::File(path) => std::fs::canonicalize(path)
-                .map(Origin::Path)
-                .map_err(|source| CaptiveError::Disk { path: path.clone(), source }),
-            DiskFrom::Sparse(bytes) => {
-                let path = dir.join("disk.img");
-                std::fs::File::create(&path)
-                    .and_then(|file| file.set_len(*bytes))
-                    .map_err(|source| CaptiveError::Directory { path: path.clone(), source })?;
-                Ok(Origin::Path(path))
-            }
+    /// What a mirrored volume cannot have is refused.
+    fn check_mirror(&self) -> Result<(), CaptiveError> {
+        let DiskFrom::Mirror(mirror) = &self.disk else { return Ok(()) };
+        let plain_only = [
+            (self.read_only, "--read-only"),
+            (self.attached != Attached::Computer, "--attached network"),
+            (self.handover != Handover::Cache, "--handover disk"),
+            (self.delivery != Delivery::Event, "--delivery"),
+        ];
+        match plain_only.into_iter().find(|(is_set, _)| *is_set) {
+            Some((_, option)) => Err(CaptiveError::PlainOnly { option }),
+            None => mirror.check(self.nodes),
         }
     }
 }
@@ -270,6 +297,32 @@ mod tests {
         assert!(error(Plan { disk: DiskFrom::Uri("ftp://x".into()), ..plan() }).contains("ftp://x"));
         let password = error(Plan { disk: DiskFrom::Uri("https://me:hush@x/".into()), ..plan() });
         assert!(password.contains("a user or a password") && !password.contains("hush"), "{password}");
+    }
+
+    #[test]
+    fn each_node_of_a_mirrored_cluster_has_a_managed_disk() {
+        let dir = tempfile::tempdir().unwrap();
+        let mirror = || DiskFrom::Mirror(MirrorPlan { copies: 2, bytes: 64 << 20 });
+        let configs = Plan::new(3, mirror()).configs(dir.path()).unwrap();
+        for (number, config) in (1..).zip(&configs) {
+            let [disk] = &config.disks[..] else { panic!("{config:?}") };
+            assert_eq!(disk.origin, Origin::Managed(dir.path().join(format!("node{number}.img"))));
+            assert_eq!(Config::parse(&config.to_toml(), Path::new("x")).unwrap(), *config);
+        }
+        let refused = |plan: Plan| plan.configs(dir.path()).unwrap_err().to_string();
+        for (plan, option) in [
+            (Plan { read_only: true, ..Plan::new(3, mirror()) }, "--read-only"),
+            (Plan { attached: Attached::Network, ..Plan::new(3, mirror()) }, "--attached network"),
+            (Plan { handover: Handover::Disk, ..Plan::new(3, mirror()) }, "--handover disk"),
+            (Plan { delivery: Delivery::Sync, ..Plan::new(3, mirror()) }, "--delivery"),
+        ] {
+            let said = refused(plan);
+            assert_eq!(
+                said,
+                format!("{option}: only a plain disk has that; leave it out, or leave --layout out")
+            );
+        }
+        assert!(refused(Plan::new(1, mirror())).contains("add --nodes 2"));
     }
 
     #[test]

@@ -77,11 +77,16 @@ impl Daemon {
 
     /// What it says about itself. Asks whoever answers on its socket: the command may have restarted it.
     pub(crate) fn status(&self) -> Result<Status, ClientError> {
-        Client::connect_within(&self.config.admin_socket(), ADMIN_TIMEOUT)?.status()
+        self.client()?.status()
+    }
+
+    /// A connection to its admin socket.
+    pub(super) fn client(&self) -> Result<Client, ClientError> {
+        Client::connect_within(&self.config.admin_socket(), ADMIN_TIMEOUT)
     }
 
     /// The end of its log.
-    pub(super) fn log_tail(&self) -> String {
+    pub(crate) fn log_tail(&self) -> String {
         let mut text = Vec::new();
         let read = File::open(&self.log).and_then(|mut file| {
             let end = file.seek(SeekFrom::End(0))?;
@@ -98,9 +103,18 @@ impl Daemon {
     pub(super) fn terminate(&mut self) {
         if self.ended().is_none() {
             signals::send(self.child.id(), libc::SIGTERM);
-        } else if let Ok(mut successor) = Client::connect_within(&self.config.admin_socket(), ADMIN_TIMEOUT) {
+        } else if let Ok(mut successor) = self.client() {
             // One that does not listen to this is the command's to end.
             let _ = successor.shutdown();
+        }
+    }
+
+    /// Kills it, and waits for its end.
+    pub(super) fn kill(&mut self) {
+        if self.ended().is_none() {
+            // It can only fail for a process that has ended.
+            let _ = self.child.kill();
+            self.ended = self.child.wait().ok();
         }
     }
 
@@ -109,10 +123,6 @@ impl Daemon {
         while self.ended().is_none() && Instant::now() < deadline {
             signals.wait(Duration::from_millis(50));
         }
-        if self.ended().is_none() {
-            // It can only fail for a process that has ended.
-            let _ = self.child.kill();
-            self.ended = self.child.wait().ok();
-        }
+        self.kill();
     }
 }

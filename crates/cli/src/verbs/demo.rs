@@ -1,8 +1,10 @@
 //! `cards demo`: the main job, shown on this machine; what `make run` runs.
 
+mod connection;
 mod error;
 mod image;
 mod load;
+mod outage;
 mod reader;
 mod report;
 
@@ -28,17 +30,20 @@ use report::{Pass, Report};
 /// The unit of caching of the demonstration, in bytes.
 const BLOCK: u64 = 64 << 10;
 
-/// Show the main job: what one node has read, the others get from its memory
+/// Show the main job: what one node has read, the others get from its memory, and a node may be killed
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Starts three daemons; node 1 has a disk image with real content, made on first use, behind a
-modelled slow disk. Node 2 reads the whole volume cold, then node 3 reads it. The cluster stays up
+The first act starts three daemons; node 1 has a disk image with real content, made on first use, behind a
+modelled slow disk. Node 2 reads the whole volume cold, then node 3 reads it. This cluster stays up
 until Ctrl-C.
+The second act starts three others, with a mirrored volume. Node 1 orders its writes, and is killed with -9 while node 2
+reads and writes; then it comes back. It takes about 20 s.
 
 Examples:
   cards demo
   cards demo --size 1G --disk-delay 10ms --policy hdc
-  cards demo --once")]
+  cards demo --once
+  cards demo --act 2")]
 pub(crate) struct Demo {
     /// Size of the disk image
     #[arg(long, default_value = "256M", value_parser = image_size)]
@@ -60,7 +65,11 @@ pub(crate) struct Demo {
     #[arg(long, value_name = "DIR", env = "CARDS_CACHE_DIR")]
     dir: Option<PathBuf>,
 
-    /// End after the table
+    /// Only this act: 1 the caches, 2 the node that is killed
+    #[arg(long, value_name = "ACT", value_parser = clap::value_parser!(u8).range(1..=2))]
+    act: Option<u8>,
+
+    /// End after the tables
     #[arg(long)]
     once: bool,
 }
@@ -76,9 +85,28 @@ fn image_size(text: &str) -> Result<u64, String> {
 impl Demo {
     pub(crate) fn run(self, cx: &Context) -> Result<(), Error> {
         let signals = Signals::block();
-        let (image, contents) = image::find_or_make(self.dir.as_deref(), self.size, &signals)?;
+        let cluster = if self.act == Some(2) { None } else { Some(self.caches(cx, &signals)?) };
+        if self.act != Some(1) {
+            output::print(
+                "\nA mirrored volume at three other daemons: n1 and n2 have copies, and n1 is killed in 8 s.\n\n",
+            )?;
+            output::print(&outage::run(cx.verbose, &signals)?.to_string())?;
+        }
+        if let Some(mut cluster) = cluster {
+            if !self.once {
+                output::print(&next_steps(&cluster))?;
+                cluster.stay(&signals);
+            }
+            cluster.stop();
+        }
+        Ok(())
+    }
+
+    /// The first act; its cluster is up.
+    fn caches(&self, cx: &Context, signals: &Signals) -> Result<Cluster, Error> {
+        let (image, contents) = image::find_or_make(self.dir.as_deref(), self.size, signals)?;
         output::print(&format!("disk image   {} ({contents})\n", image.display()))?;
-        let mut cluster = Cluster::start(&self.plan(&image, cx.verbose), &signals)?;
+        let cluster = Cluster::start(&self.plan(&image, cx.verbose), signals)?;
         output::print(&format!(
             "cluster      3 daemons on this machine; n1 has the disk, modelled: {} a read, {}\n\n",
             duration::exact(self.disk_delay),
@@ -89,19 +117,14 @@ impl Demo {
             }
         ))?;
         let load = || Load::now(cluster.nodes.iter().map(Daemon::pid).chain([std::process::id()]));
-        let cold = self.pass(&cluster, &image, 1, "n2 reads it all, cold", &signals)?;
+        let cold = self.pass(&cluster, &image, 1, "n2 reads it all, cold", signals)?;
         let before = load();
-        let warm = self.pass(&cluster, &image, 2, "n3 reads it after n2", &signals)?;
+        let warm = self.pass(&cluster, &image, 2, "n3 reads it after n2", signals)?;
         let others = load().others_since(&before);
         let disk_reads = cluster.nodes[0].status()?.disks.iter().map(|disk| disk.counters.reads).sum();
         let report = Report { passes: [cold, warm], disk_reads, disk_rate: self.disk_rate, others };
         output::print(&report.to_string())?;
-        if !self.once {
-            output::print(&next_steps(&cluster))?;
-            cluster.stay(&signals);
-        }
-        cluster.stop();
-        Ok(())
+        Ok(cluster)
     }
 
     /// Reads the whole volume at node `i`, from 0, and compares it with the image.
@@ -162,13 +185,14 @@ fn next_steps(cluster: &Cluster) -> String {
     let dashboard = cluster.dashboard(2).map(|page| format!("  {page} in a browser\n")).unwrap_or_default();
     format!(
         "
-The cluster stays up until Ctrl-C. In another terminal:
+The cluster of the first act stays up until Ctrl-C. In another terminal:
   nbdcopy --progress '{uri3}' null:
   qemu-img compare -f raw -F raw '{uri1}' '{uri2}'
   qemu-img info '{tcp}'
   fio --name=hit --ioengine=nbd --uri='{uri3}' --rw=randread --bs=64k --iodepth=8 --time_based --runtime=5
   cards status --socket {socket}
   cards volume list --socket {socket}
+  cards dev --layout raid1
 {dashboard}"
     )
 }

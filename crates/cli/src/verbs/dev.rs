@@ -8,12 +8,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use cards_config::{Attached, Delivery, Handover, PolicySpec, duration, size};
+use cards_layout::layout::Layout;
 use cards_policies::Replacement;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser as _;
 
-use crate::captive::{Cluster, DiskFrom, Plan};
+use crate::captive::{CaptiveError, Cluster, DiskFrom, MirrorPlan, Plan};
 use crate::card_args::CardArgs;
 use crate::complete;
 use crate::context::Context;
@@ -24,7 +25,8 @@ use crate::signals::Signals;
 /// Run a captive cluster on this machine, for as long as a command or until Ctrl-C
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Node 1 has the disk; every node attaches it as the volume `disk` and exports it over NBD.
+Node 1 has the disk; every node attaches it as the volume `disk` and exports it over NBD. With --layout raid1 each
+node has a managed disk, and the first nodes have copies of the volume: kill any node with -9, and I/O goes on.
 The command is run by `sh -c` and gets
   $uri1 ... $uriN  the volume at each node: nbd+unix:///disk?socket=...    $uri is $uri1
   $web1 ... $webN  the dashboard at each node: http://127.0.0.1:...
@@ -32,6 +34,7 @@ The command is run by `sh -c` and gets
   $tcp1 ... $tcpN  with --tcp: nbd://127.0.0.1:PORT/disk
   $CARDS_DIR       nodeN.toml, nodeN.pid, nodeN.log, nodeN/admin.sock, nodeN/nbd.sock
   $CARDS_NODES     the number of nodes
+  $pid1 ... $pidN  the daemons; `cards serve --config $CARDS_DIR/nodeN.toml &` brings one back
 The exit status is the command's; 128 + N if signal N ended it. At the end, the counters of every
 node are printed, in blocks. With --json that is exactly one JSON object on standard output, and the
 command's own standard output goes to standard error:
@@ -39,12 +42,14 @@ command's own standard output goes to standard error:
            stored_for_others, served (the peers' remote_hits), messages_sent, messages_received,
            bytes_sent, bytes_received (peers), bytes_read, bytes_written (clients), and more;
            unreachable, the reason, for a node that does not answer any more
-  disk     reads, writes, bytes_read, bytes_written
+  disk     reads, writes, bytes_read, bytes_written; of all copies of a mirrored volume together
 
 Examples:
   cards dev --disk disk.img --run 'nbdcopy $uri2 null: && nbdcopy $uri3 null:'
   cards dev --disk disk.img --read-only --disk-delay 10ms --json --run 'qemu-img compare disk.img $uri2'
-  cards dev --policy 'hscc depth=3' --replacement lru")]
+  cards dev --policy 'hscc depth=3' --replacement lru
+  cards dev --layout raid1 --size 1G
+  cards dev --layout raid1:3 --run 'nbdcopy disk.img $uri2 & sleep 1; kill -9 $pid1; wait $!'")]
 pub(crate) struct Dev {
     /// Number of nodes
     #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
@@ -70,9 +75,14 @@ pub(crate) struct Dev {
     #[arg(long, value_name = "FILE", conflicts_with = "size")]
     disk: Option<String>,
 
-    /// Size of the new sparse file
+    /// Size of the new sparse file, or of the mirrored volume
     #[arg(long, default_value = "1G", value_parser = size::parse)]
     size: u64,
+
+    /// A mirrored volume: `raid1:N` has N copies (default 2), each on a new managed disk of another node [default: one plain
+    /// disk, at node 1]
+    #[arg(long, value_name = "LAYOUT", conflicts_with = "disk")]
+    layout: Option<Layout>,
 
     /// The disk cannot be written
     #[arg(long)]
@@ -169,7 +179,7 @@ fn handover(name: String) -> Handover {
 impl Dev {
     pub(crate) fn run(self, cx: &Context) -> Result<ExitCode, Error> {
         let signals = Signals::block();
-        let mut cluster = Cluster::start(&self.plan(cx.verbose), &signals)?;
+        let mut cluster = Cluster::start(&self.plan(cx.verbose)?, &signals)?;
         let code = match &self.run {
             Some(command) => run::command(command, &cluster, self.json, &signals)?,
             None => {
@@ -189,17 +199,21 @@ impl Dev {
         Ok(ExitCode::from(code))
     }
 
-    fn plan(&self, verbose: u8) -> Plan {
-        Plan {
+    fn plan(&self, verbose: u8) -> Result<Plan, CaptiveError> {
+        Ok(Plan {
             nodes: self.nodes.into(),
             cache: self.cache,
             block: self.block,
             policy: self.policy.clone(),
             replacement: self.replacement,
-            disk: match &self.disk {
-                Some(disk) if disk.contains("://") => DiskFrom::Uri(disk.clone()),
-                Some(disk) => DiskFrom::File(PathBuf::from(disk)),
-                None => DiskFrom::Sparse(self.size),
+            disk: match (&self.disk, self.layout) {
+                (_, Some(Layout::Raid1 { copies })) => {
+                    DiskFrom::Mirror(MirrorPlan { copies, bytes: self.size })
+                }
+                (_, Some(layout)) => return Err(CaptiveError::Layout(layout)),
+                (Some(disk), None) if disk.contains("://") => DiskFrom::Uri(disk.clone()),
+                (Some(disk), None) => DiskFrom::File(PathBuf::from(disk)),
+                (None, None) => DiskFrom::Sparse(self.size),
             },
             read_only: self.read_only,
             direct: self.direct,
@@ -219,6 +233,6 @@ impl Dev {
             tcp: self.tcp,
             insecure: self.insecure,
             verbose,
-        }
+        })
     }
 }

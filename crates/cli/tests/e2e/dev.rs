@@ -91,6 +91,66 @@ fn the_counters_add_up() {
     assert_eq!(counters.disk("writes"), 0, "{}", counters.text());
 }
 
+/// The command kills the node that orders the writes, brings it back, and kills the other one that has a copy.
+#[test]
+fn a_mirrored_volume_outlives_each_of_its_nodes() {
+    need!("nbdcopy");
+    let dir = scratch();
+    let (image, one, two) =
+        (dir.path().join("in.img"), dir.path().join("one.img"), dir.path().join("two.img"));
+    content::image(&image, 16 * MIB, 6);
+    let script = format!(
+        "set -e
+        show() {{ {CARDS} volume show disk --socket $CARDS_DIR/node3/admin.sock; }}
+        show | grep -q 'raid1:2, 2 of 2 copies in sync' && show | grep -q 'primary      n1'
+        nbdcopy {image} $uri3
+        kill -9 $pid1
+        nbdcopy $uri2 {one}
+        nbdcopy {image} $uri3
+        {CARDS} serve --config $CARDS_DIR/node1.toml >>$CARDS_DIR/node1.log 2>&1 &
+        until show | grep -q '2 of 2 copies in sync'; do sleep 0.1; done
+        kill -9 $pid2
+        nbdcopy $uri3 {two}
+        show | grep -q 'primary      n1'",
+        image = image.display(),
+        one = one.display(),
+        two = two.display()
+    );
+    let counters = Counters::of("--nodes 3 --layout raid1 --size 16M --cache 8M", &script);
+    for path in [one, two] {
+        content::check(&fs::read(path).unwrap(), 0, 6);
+    }
+    assert!(counters.node(3, "writes") > 0, "{}", counters.text());
+}
+
+/// Leases of cards are so long that the command would not end if the first write waited for them.
+#[test]
+fn a_new_mirrored_volume_is_written_at_once() {
+    need!("nbdcopy");
+    let dir = scratch();
+    let image = dir.path().join("in.img");
+    content::image(&image, 16 * MIB, 6);
+    let script = format!("nbdcopy {} $uri3", image.display());
+    dev("--nodes 3 --layout raid1 --size 16M --cache 8M --lease 120s --disk-wait 300s", &script).ok();
+}
+
+#[test]
+fn a_mirrored_volume_that_cannot_be_is_refused_with_the_remedy() {
+    for (flags, remedy) in [
+        ("--nodes 2 --layout raid1:3", "add --nodes 3, or use raid1:2"),
+        ("--nodes 1 --layout raid1", "add --nodes 2, or leave --layout out"),
+        ("--layout raid1 --read-only", "--read-only: only a plain disk has that"),
+        ("--layout raid1 --size 5000", "use a multiple of 4K"),
+        ("--layout raid1 --block 96K", "use a power of two from 4K to 1M"),
+        ("--layout raid5", "use raid1:N for N copies"),
+        ("--layout raid1 --disk disk.img", "cannot be used with"),
+    ] {
+        let refused = dev(flags, "touch started").fails();
+        assert_eq!(refused.status.code(), Some(2), "{flags}: {refused}");
+        assert!(refused.stderr.contains(remedy), "{flags}: {refused}");
+    }
+}
+
 #[test]
 fn tcp_gives_uris_for_other_machines() {
     need!("nbdinfo");
@@ -225,6 +285,8 @@ fn the_demonstration_runs_to_its_table() {
             &[
                 CARDS,
                 "demo",
+                "--act",
+                "1",
                 "--once",
                 "--size",
                 "32M",
@@ -248,6 +310,32 @@ fn the_demonstration_runs_to_its_table() {
     assert_eq!(images, 1, "the image is made once");
 }
 
+#[test]
+fn the_second_act_kills_a_node_without_an_error() {
+    let done = run(&[CARDS, "demo", "--act", "2", "--once"], LONG).ok();
+    let row = |name: &str| -> Vec<String> {
+        let line = done.stdout.lines().find(|line| line.trim_start().starts_with(name));
+        let line = line.unwrap_or_else(|| panic!("no {name:?}: {done}"));
+        line.split("is killed")
+            .nth(1)
+            .unwrap()
+            .split("  ")
+            .map(str::trim)
+            .filter(|cell| !cell.is_empty())
+            .map(String::from)
+            .collect()
+    };
+    for name in ["n2 reads", "n2 writes"] {
+        let [blocks, errors, pause] = &row(name)[..] else { panic!("{done}") };
+        assert!(blocks.replace(' ', "").parse::<u64>().unwrap() > 0, "{done}");
+        assert_eq!(errors, "0", "{done}");
+        assert!(pause.ends_with(" s"), "{done}");
+    }
+    for part in ["was killed with -9", "and in the end each of the 512 once more, at n1", "were copied"] {
+        assert!(done.stdout.contains(part), "no {part:?}: {done}");
+    }
+}
+
 /// What is counted is the same on a busy machine. A ratio of times is printed only where the disk made the difference.
 #[test]
 fn the_demonstration_of_a_busy_machine_says_what_it_counts_and_why_times_say_nothing() {
@@ -256,7 +344,7 @@ fn the_demonstration_of_a_busy_machine_says_what_it_counts_and_why_times_say_not
     let busy = ["1", "2"].map(|name| {
         Process::spawn(&["sh", "-c", "exec yes >/dev/null"].map(String::from), &dir.path().join(name))
     });
-    let done = run(&[CARDS, "demo", "--once", "--size", "32M", "--dir", &place], LONG).ok();
+    let done = run(&[CARDS, "demo", "--act", "1", "--once", "--size", "32M", "--dir", &place], LONG).ok();
     drop(busy);
     let counted =
         "Of the 512 blocks that node 3 read, 512 came out of the memory of other nodes, 0 from the disk.";

@@ -183,8 +183,8 @@ impl Control {
         if let Some(grace) = self.desk.graces.get_mut(&volume).filter(|grace| grace.epoch == epoch) {
             grace.unseen.remove(&node);
             self.end_grace(volume);
-        } else if self.specs.get(&volume).is_some_and(|spec| spec.epoch < epoch) {
-            // It has heard of the term before this node has.
+        } else if self.specs.get(&volume).map_or(!volume.is_plain(), |spec| spec.epoch < epoch) {
+            // It has heard of the term before this node has; of the first one of a new volume, before this node knows that there is one.
             let early = self.desk.early.entry(volume).or_default();
             if early.0 < epoch {
                 *early = (epoch, BTreeSet::new());

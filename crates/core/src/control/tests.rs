@@ -1252,6 +1252,24 @@ fn a_primary_moves_and_its_cards_follow() {
     assert_eq!(p.controls[2].volume(V).unwrap().primary, NodeId(1));
 }
 
+/// Of a new volume others may hear before its primary does: their word counts, and nothing waits for a grace.
+#[test]
+fn a_new_group_of_which_others_have_heard_first_is_written_at_once() {
+    const GROUP: PgId = PgId(1 << 16);
+    let mut p = Pair::new(false);
+    p.keeps_journals = true;
+    let spec = VolumeSpec { id: GROUP, name: "group".into(), ..spec(false) };
+    for node in [1, 2] {
+        p.give(node, ControlInput::Group { spec: spec.clone(), term: None });
+    }
+    p.run();
+    let journal = DiskJournal { volume: GROUP, persistence: Persistence(1), loss: Loss::Power, held: true };
+    let acquainted = (0..3).map(NodeId).collect();
+    let term = Term { journal, cards: CardJournal::default(), acquainted };
+    p.give(0, ControlInput::Group { spec, term: Some(term) });
+    assert!(p.told(0, &Input::WritesAllowed { volume: GROUP }));
+}
+
 /// All nodes were started anew: who attaches may know the volume before its primary does.
 #[test]
 fn a_group_that_its_primary_has_not_heard_of_yet_is_waited_for() {

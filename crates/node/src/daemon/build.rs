@@ -26,6 +26,7 @@ use crate::locks::Locks;
 use crate::marks;
 use crate::node::buffers::Buffers;
 use crate::node::card::Cards;
+use crate::node::copies::Copies;
 use crate::node::devices::Devices;
 use crate::node::disk_seen::{Seen, StateSeen};
 use crate::node::group_mail::GroupMail;
@@ -113,6 +114,7 @@ pub(super) fn build(parts: Parts) -> Result<Node, ServeError> {
         disks,
         managed,
         groups: Groups::default(),
+        copies: Copies::default(),
         process,
         journals,
         changes: Arc::default(),

@@ -92,6 +92,7 @@ impl Local {
         let known = self.node.groups.get(of);
         let Some((known, map)) = known.as_ref().and_then(|known| Some((known, known.ready()?))) else {
             // Its column is removed, or not made yet.
+            self.node.copies.end(of);
             self.groups.borrow_mut().remove(&of);
             return;
         };
@@ -167,6 +168,7 @@ impl Local {
         let group = Group::new(node.member(), column.found().clone(), size, timing, node.now());
         let hosted = Hosted {
             group,
+            counts: node.copies.begin(of, name, column.managed().path(), node.arena.block() as u64),
             column,
             reign: None,
             reading: None,

@@ -9,6 +9,7 @@ use cards_core::{Instant, NodeId, OpId, PgId, Slot};
 use cards_disk::Column;
 
 use super::buffers::Bytes;
+use super::copies::CopyCounts;
 
 /// What all threads see of the groups.
 #[derive(Default)]
@@ -67,6 +68,7 @@ impl Groups {
 pub(crate) struct Hosted {
     pub(crate) group: Group<Bytes>,
     pub(crate) column: Column,
+    pub(crate) counts: Arc<CopyCounts>,
     /// The core orders the group's commands here in a term that began with this epoch of the map.
     pub(crate) reign: Option<u64>,
     /// This process took over in that epoch, and the registry is asked who had the volume for itself.

@@ -1,5 +1,6 @@
 //! Schedules for what random ones seldom meet.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 
 use cards_core::{Duration, NodeId};
@@ -7,7 +8,7 @@ use cards_core::{Duration, NodeId};
 use super::media::UNITS;
 use super::world::{Faults, LEASE, MS, World};
 use crate::group::mistakes::Mistake;
-use crate::group::{Member, State};
+use crate::group::{Member, Message, State};
 
 const QUIET: Faults = Faults { loss: 0, repeats: 0, late: 0, register_loss: 0, little_room: false };
 
@@ -181,6 +182,28 @@ fn a_primary_that_was_it_for_long_is_outlived_and_one_that_was_not_is_not() {
             let expected = is_outlived.then_some(NodeId(last as u16));
             assert_eq!(group.outlived(), expected, "seed {seed}, after {time}");
         }
+    }
+}
+
+/// The register's nodes tell all of its maps, and may tell the primary of its own before they answer it.
+#[test]
+fn a_claim_that_is_heard_of_before_the_register_answers_is_the_same_claim() {
+    for seed in 0..40 {
+        let (mut world, last) = serving(seed, 2, None);
+        world.run(world.now + LEASE * 20);
+        world.crash(last, true);
+        world.dead = Some(last);
+        let next = 1 - last;
+        while world.register.primary.node != NodeId(next as u16) && world.wrong.is_none() {
+            world.run(world.now + MS / 10);
+        }
+        let map = Box::new(world.register.clone());
+        world.with(next, |group, now| group.receive(now, NodeId(next as u16), Message::HandOver(map)));
+        world.run(world.now + LEASE * 20);
+        assert_eq!(world.wrong, None, "seed {seed}");
+        assert!(world.nodes[next].serves, "seed {seed}");
+        let group = world.nodes[next].group.as_ref().expect("it runs");
+        assert_eq!(group.outlived(), Some(NodeId(last as u16)), "seed {seed}");
     }
 }
 

@@ -514,6 +514,12 @@ impl World {
             self.fails(format!("only columns that have lost something are left in sync: {map:?}"));
         }
         self.judge_power();
+        // The primary hears of it from the register's nodes, too: before the answer to its proposal, or after it. Not drawn, so that seeds mean
+        // what they meant.
+        let primary = usize::from(map.primary.node.0);
+        let delay = (map.term.epoch * 7 + self.register_number * 3) % 5 * MS / 2;
+        let message = Box::new(Message::HandOver(Box::new(map)));
+        self.at(delay, Event::Message { to: primary, from: primary, message });
     }
 
     /// M3: a column that is admitted has everything, and what was flushed durably.

@@ -30,9 +30,20 @@ pub(crate) enum DemoError {
     /// The volume has another size than the image.
     #[error("{}: the volume has {volume} bytes, its disk image {image}; see the daemon's log", path.display())]
     Size { path: PathBuf, volume: u64, image: u64 },
-    /// A read failed.
-    #[error("{}: reading {length} bytes at {offset}: {reason}; see the daemon's log", path.display())]
-    Read { path: PathBuf, offset: u64, length: u32, reason: String },
+    /// A request failed.
+    #[error("{}: {what} {length} bytes at {offset}: {reason}; see the daemon's log", path.display())]
+    Failed { path: PathBuf, what: &'static str, offset: u64, length: u32, reason: String },
+    /// A block has neither what was acknowledged last, nor what was sent since.
+    #[error(
+        "{}: the bytes at {offset} are of write {seed}, and have to be of one from {least} to {most}; please report this",
+        path.display()
+    )]
+    Lost { path: PathBuf, offset: u64, seed: u64, least: u64, most: u64 },
+    /// A node was killed, and the others did not go on.
+    #[error(
+        "reads and writes have not gone on within {seconds} s after a node was killed; please report this"
+    )]
+    Stands { seconds: u64 },
     /// The volume's bytes are not the disk's.
     #[error("{}: the bytes at {offset} differ from the disk image's; please report this", path.display())]
     Differs { path: PathBuf, offset: u64 },

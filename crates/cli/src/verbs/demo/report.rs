@@ -39,7 +39,7 @@ pub(super) struct Report {
 /// From this ratio of the two times on, the difference is the disk's and not chance.
 const FASTER: f64 = 2.0;
 /// From this share of the processors on, other programs are the reason for a slow reading.
-const BUSY: f64 = 0.25;
+pub(super) const BUSY: f64 = 0.25;
 
 impl Report {
     /// What came of it, by counting: blocks do not depend on how busy the machine is.

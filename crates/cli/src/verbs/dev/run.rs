@@ -53,6 +53,7 @@ fn variables(cluster: &Cluster) -> Vec<(String, String)> {
     ];
     for i in 0..cluster.nodes.len() {
         variables.push((format!("uri{}", i + 1), cluster.uri(i)));
+        variables.push((format!("pid{}", i + 1), cluster.nodes[i].pid().to_string()));
         if let Some(uri) = cluster.tcp_uri(i) {
             variables.push((format!("tcp{}", i + 1), uri));
         }
@@ -75,7 +76,24 @@ pub(super) fn uris(cluster: &Cluster) -> String {
             text += &format!("    {dashboard}\n");
         }
     }
+    text += &mirror(cluster);
     text + &format!("The cluster is up, its files are in {}. Ctrl-C ends it.\n", cluster.dir().display())
+}
+
+/// Where the copies are, if the volume has any, and which processes can be killed.
+fn mirror(cluster: &Cluster) -> String {
+    let Ok(Some(mirror)) = cluster.mirror(0) else { return String::new() };
+    let copies: Vec<String> =
+        mirror.copies.iter().map(|copy| format!("{}:{}", copy.node, copy.disk)).collect();
+    let primary = mirror.map.map(|map| format!("; {} orders its writes", map.primary)).unwrap_or_default();
+    let pids: Vec<String> =
+        cluster.nodes.iter().map(|node| format!("{} is {}", node.config.node, node.pid())).collect();
+    format!(
+        "The volume is {}, with copies at {}{primary}. Kill any node with -9, and I/O goes on: {}.\n",
+        mirror.layout,
+        copies.join(", "),
+        pids.join(", ")
+    )
 }
 
 #[cfg(test)]
