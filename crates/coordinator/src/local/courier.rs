@@ -79,7 +79,7 @@ impl Way {
             }
             if answer.status == StatusCode::OK
                 && let Ok(reply) = decode_reply(&answer.body)
-                && self.reply(reply).is_err()
+                && !self.reply(reply)
             {
                 return;
             }
@@ -87,11 +87,11 @@ impl Way {
     }
 
     /// Hands a reply to the actor. It does not wake for a confirmation, as it has nothing to do then: it hears what has come before it
-    /// looks at the time, so none is too late for that.
-    fn reply(&self, reply: Reply<Led<Vec<u8>>>) -> Result<(), Message> {
+    /// looks at the time, so none is too late for that. False: it is gone.
+    fn reply(&self, reply: Reply<Led<Vec<u8>>>) -> bool {
         match reply.body {
-            ReplyBody::Confirm { .. } => self.actor.leave(Message::Reply(reply)),
-            _ => self.actor.send(Message::Reply(reply)),
+            ReplyBody::Confirm { .. } => self.actor.leave(Message::Reply(reply)).is_ok(),
+            _ => self.actor.send(Message::Reply(reply)).is_ok(),
         }
     }
 
