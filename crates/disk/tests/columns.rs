@@ -334,7 +334,7 @@ fn a_damaged_unit_is_an_error_that_names_it() {
     File::options().write(true).open(&path).unwrap().write_all_at(&[!unit[77]], at + 77).unwrap();
     let managed = open(&path);
     let column = column(&managed, key);
-    let damaged = Err(JobError::Damaged { offset: MIB + 5 * UNIT_BYTES });
+    let damaged = Err(JobError::Damaged { offset: MIB + 5 * UNIT_BYTES, length: UNIT_BYTES });
     assert_eq!(done(&column, get(MIB, MIB)), damaged);
     assert_eq!(done(&column, get(MIB, 5 * UNIT_BYTES)), Ok(Some(bytes[..5 * UNIT].to_vec())));
     assert_eq!(managed.damaged(), 1);

@@ -6,9 +6,11 @@
 //! |---|---|
 //! | `news` | what the registry says of groups, and what the core hears of that |
 //! | `commands` | what the core asks of a group at its primary |
+//! | `damage` | what does not fit its checksums at a copy, and scrubs |
 //! | `register` | the group's questions to the registry |
 
 mod commands;
+pub(crate) mod damage;
 mod news;
 mod register;
 
@@ -16,7 +18,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cards_array::group::{Group, Member, Op, Output, Work};
+use cards_array::group::{Extent, Group, Member, Op, Output, Work, WorkError};
 use cards_core::{ControlInput, Instant, NodeId, PgId};
 use cards_disk::JobError;
 
@@ -157,6 +159,9 @@ impl Local {
             Output::CaughtUp(extents) => drop(self.hosted(of, |hosted| hosted.column.caught_up(extents))),
             Output::ReadMap => self.ask_register(of, None),
             Output::Propose(map) => self.ask_register(of, Some(map)),
+            Output::Damaged { column, extent, is_repaired } => {
+                self.group_damaged(of, column, extent, is_repaired);
+            }
             Output::Serves(_) => self.group_serves(of),
             Output::Stopped => self.group_stopped(of),
             Output::Done { token, result } => self.group_done(of, token, result),
@@ -168,12 +173,16 @@ impl Local {
         let column = self.groups.borrow().get(&of).map(|hosted| hosted.column.clone());
         let Some(column) = column else { return };
         column.submit(work, move |result: Result<Option<Vec<u8>>, JobError>| {
-            let result = result.map(|bytes| bytes.map(Bytes::new)).map_err(|error| {
-                tracing::error!(
-                    group = of.0,
-                    %error,
-                    "the column of a mirrored volume is given up here: its disk has failed"
-                );
+            let result = result.map(|bytes| bytes.map(Bytes::new)).map_err(|error| match error {
+                JobError::Damaged { offset, length } => WorkError::Damaged(Extent { offset, length }),
+                error => {
+                    tracing::error!(
+                        group = of.0,
+                        %error,
+                        "the column of a mirrored volume is given up here: its disk has failed"
+                    );
+                    WorkError::Disk
+                }
             });
             home.call(move |local| local.group(of, |group, now| group.done(now, op, result)));
         });

@@ -54,6 +54,8 @@ pub(super) enum Mistake {
     TrustDisk,
     /// A write that the column being filled did not confirm is forgotten.
     ForgetFillWrites,
+    /// What is being repaired does not keep writes out.
+    RepairOvertakes,
 }
 
 /// The mistake that a machine makes, and how much it remembers: none, and all that is allowed, outside tests.

@@ -99,6 +99,12 @@ fn any_message() -> impl Strategy<Value = Message<Payload>> {
         (terms(), number(), 0..u64::MAX >> 1, 1..=u64::from(MAX_BLOCK)).prop_map(
             |(term, number, offset, length)| Message::Get { term, number, extent: Extent { offset, length } }
         ),
+        (terms(), number(), 0..u64::MAX >> 1, 1..=u64::from(MAX_BLOCK)).prop_map(
+            |(term, number, offset, length)| {
+                let extent = Extent { offset, length };
+                Message::Verify { term, number, extent }
+            }
+        ),
         (terms(), any::<[u64; 2]>(), 0..u64::MAX >> 1, payloads(), any::<bool>(), option::of(origin))
             .prop_map(|(term, [number, floor], offset, payload, missed, origin)| {
                 let extent = Extent { offset, length: payload.len() as u64 };
@@ -125,6 +131,13 @@ fn any_message() -> impl Strategy<Value = Message<Payload>> {
             number,
             payload
         }),
+        (terms(), number()).prop_map(|(term, number)| Message::Verified { term, number }),
+        (terms(), number(), 0..u64::MAX >> 1, 1..=u64::from(MAX_BLOCK)).prop_map(
+            |(term, number, offset, length)| {
+                let extent = Extent { offset, length };
+                Message::Damaged { term, number, extent }
+            }
+        ),
         (terms(), number()).prop_map(|(term, number)| Message::PutDone { term, number }),
         terms().prop_map(|term| Message::Opened { term }),
         (terms(), number()).prop_map(|(term, number)| Message::Hardened { term, number }),
@@ -179,6 +192,9 @@ pub(crate) fn messages() -> Vec<(&'static str, Message<Payload>)> {
         ("group-sealed", Message::Sealed { term, report }),
         ("group-get", Message::Get { term, number, extent }),
         ("group-got", Message::Got { term, number, payload: payload.clone() }),
+        ("group-verify", Message::Verify { term, number, extent }),
+        ("group-verified", Message::Verified { term, number }),
+        ("group-damaged", Message::Damaged { term, number, extent }),
         ("group-put", put(true, Some(origin))),
         ("group-copy", put(false, None)),
         ("group-put-done", Message::PutDone { term, number }),

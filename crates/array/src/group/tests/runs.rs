@@ -30,6 +30,9 @@ fn run(seed: u64, mistake: Option<Mistake>, traces: bool) -> World {
         world.calm();
         world.run(2900 * MS);
         world.judge_end();
+        if world.wrong.is_none() {
+            world.scrub();
+        }
     }
     world
 }
@@ -51,6 +54,10 @@ fn add(sum: &mut Counts, one: &Counts) {
         (&mut sum.old_disks, one.old_disks),
         (&mut sum.disks_failed, one.disks_failed),
         (&mut sum.copied, one.copied),
+        (&mut sum.rotten, one.rotten),
+        (&mut sum.repaired, one.repaired),
+        (&mut sum.unrepaired, one.unrepaired),
+        (&mut sum.unreadable, one.unreadable),
     ];
     pairs.into_iter().for_each(|(sum, one)| *sum += one);
 }
@@ -72,7 +79,9 @@ fn all_are_well(seeds: impl ExactSizeIterator<Item = u64>) {
     assert!(wrong.is_empty(), "{} of {count} seeds are wrong", wrong.len());
     let Counts { admissions, hand_overs, copies_read, in_doubt, power_lost, old_disks, disks_failed, .. } =
         sum;
-    for drawn in [admissions, hand_overs, copies_read, in_doubt, power_lost, old_disks, disks_failed] {
+    let Counts { repaired, unrepaired, unreadable, .. } = sum;
+    let faults = [admissions, hand_overs, copies_read, in_doubt, power_lost, old_disks, disks_failed];
+    for drawn in faults.into_iter().chain([repaired, unrepaired, unreadable]) {
         assert!(drawn > 0, "a fault or a judgement that never happened: {sum:?}");
     }
 }
@@ -114,7 +123,7 @@ fn a_seed_is_told() {
 }
 
 /// The mistakes that random schedules find.
-const RANDOM: [Mistake; 12] = [
+const RANDOM: [Mistake; 13] = [
     Mistake::ServeWithoutRight,
     Mistake::AcceptEarlierEpoch,
     Mistake::SealBeforeDurable,
@@ -127,6 +136,7 @@ const RANDOM: [Mistake; 12] = [
     Mistake::ForgetUnstable,
     Mistake::AdmitBeforeHardened,
     Mistake::ForgetFillWrites,
+    Mistake::RepairOvertakes,
 ];
 
 /// The first seed with which the mistake is found, and what is wrong.
