@@ -34,6 +34,7 @@ mod managed;
 mod membership;
 mod metrics;
 mod mirror;
+mod mirror_rot;
 mod mirror_verbs;
 mod mount;
 mod ocfs2;

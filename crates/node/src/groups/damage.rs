@@ -10,6 +10,7 @@ use cards_core::PgId;
 use tokio::sync::oneshot;
 
 use crate::damage::{Damage as Known, UNIT};
+use crate::failures::Asked;
 use crate::node::groups::Scrub;
 use crate::node::{Local, Node};
 
@@ -42,6 +43,8 @@ impl Local {
         let units = extent.length.div_ceil(UNIT);
         if is_repaired {
             damage.repaired.fetch_add(units, Ordering::Relaxed);
+            let Extent { offset, length } = extent;
+            damage.known.was_done(&Asked { name: "write", offset, length });
         } else {
             damage.unrepaired.fetch_add(units, Ordering::Relaxed);
             damage.known.was_read(extent.offset, extent.length);
@@ -91,6 +94,14 @@ impl Local {
         });
         self.carry_out_wishes();
     }
+}
+
+/// What no copy in sync of a mirrored volume has, of which this node is the primary.
+pub(crate) fn describe(node: &Node, known: &crate::node::groups::Known) -> Option<String> {
+    let of = known.record.pg();
+    let is_primary = known.ready().is_some_and(|map| map.primary.node == node.me);
+    let lost = node.groups.damage(of).known.describe().filter(|_| is_primary)?;
+    Some(format!("volume {}, at all its copies in sync: {lost}", known.record.name))
 }
 
 /// Reads a part of a mirrored volume at all copies in sync, and has written anew what does not fit its checksums.

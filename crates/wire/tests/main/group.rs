@@ -295,7 +295,7 @@ fn one_message_of_each_kind_survives() {
     let messages = messages();
     let kinds: std::collections::BTreeSet<u8> =
         messages.iter().map(|(_, message)| frame(message)[7]).collect();
-    assert_eq!(kinds, (0..20).collect());
+    assert_eq!(kinds, (0..23).collect());
     for (name, message) in messages {
         assert_eq!(decode(&frame(&message)), Ok(message), "{name}");
     }
@@ -433,7 +433,7 @@ fn what_means_nothing_is_refused() {
     assert!(matches!(body(84, 0xff), Err(FrameError::Field { what: "node", .. })));
     assert!(matches!(body(95, 8), Err(FrameError::Field { what: "command", value: 7 })));
     // A kind of message; a number that a report does not have; a plain disk.
-    assert!(matches!(with(7, 20), Err(FrameError::Kind { what: "message of a group", kind: 20 })));
+    assert!(matches!(with(7, 23), Err(FrameError::Kind { what: "message of a group", kind: 23 })));
     assert!(matches!(with(32, 1), Err(FrameError::Field { .. })));
     assert!(matches!(
         changed(&message_called("group-opened"), |frame| frame[28..32].copy_from_slice(&[64, 0, 0, 0])),
