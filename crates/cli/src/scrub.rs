@@ -113,3 +113,22 @@ fn text(report: &Report) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_ends_it_after_the_part_that_is_read() {
+        let mut parts = 0;
+        let status = run(&[("data".into(), 4 * STEP)], 0, true, |_, _, bytes| {
+            parts += 1;
+            if parts == 2 {
+                // SAFETY: no memory is passed; the signal is blocked in this thread, which alone gets it.
+                unsafe { libc::pthread_kill(libc::pthread_self(), libc::SIGINT) };
+            }
+            Ok(Scrubbed { bytes, ..Scrubbed::default() })
+        });
+        assert_eq!((format!("{:?}", status.unwrap()), parts), (format!("{:?}", ExitCode::from(130)), 2));
+    }
+}
