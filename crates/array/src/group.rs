@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `map` | which node orders the group's writes, and which columns have all of them |
 //! | `map_bytes` | a map as the register holds it |
+//! | `exclusivity` | which card has the volume for itself, as it is kept beside the map |
 //! | `extents` | ranges of bytes |
 //! | `origins` | which commands were applied |
 //! | `fence` | what keeps two primaries apart |
@@ -48,6 +49,7 @@
 //! - A process that was killed writes no more to its disk when the next one opens it.
 
 mod column;
+mod exclusivity;
 mod extents;
 mod fence;
 mod io;
@@ -72,6 +74,7 @@ use io::Outputs;
 use mistakes::{Made, Mistake};
 use primary::Primary;
 
+pub use exclusivity::KeptExclusivity;
 pub use extents::{EXTENTS_MAX, Extent, Extents};
 pub use fence::GroupTiming;
 pub use io::{Answer, Command, CommandError, Disk, Op, Output, Record, Token, Work, WorkError};

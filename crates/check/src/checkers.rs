@@ -31,7 +31,7 @@ mod wake_ups;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cards_core::{Access, Coherence, ControlMessage, Generation, Instant, IoError, NodeId, PgId};
+use cards_core::{Access, Coherence, ControlMessage, Generation, Instant, IoError, NodeId, PgId, Refusal};
 use cards_world::{Completion, Outcome, PageEvent, World};
 
 use crate::efficiency::Figures;
@@ -433,6 +433,19 @@ impl Observers {
         self.takeovers.ends(volume, node);
         self.takeovers.unclaimed(volume, node);
         self.takeovers.parted(volume, node);
+    }
+
+    /// A node's card is gone, and does not come back.
+    pub(crate) fn evicted(
+        &mut self,
+        world: &World<Faults>,
+        node: NodeId,
+        volume: PgId,
+        refusal: &Refusal,
+    ) -> Result<(), String> {
+        let Some(known) = world.exclusivity(volume) else { return Ok(()) };
+        self.count(Observer::Takeovers, 1);
+        self.takeovers.evicted(volume, node, refusal, known).map_err(Observer::Takeovers.finds())
     }
 
     /// This life of the node cannot prove that the one before has ended.

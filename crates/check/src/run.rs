@@ -283,7 +283,8 @@ impl Run {
         while let Some(loss) = self.world.loss() {
             self.lost(&loss);
         }
-        while let Some((node, volume)) = self.world.eviction() {
+        while let Some((node, volume, refusal)) = self.world.eviction() {
+            self.observers.evicted(&self.world, node, volume, &refusal).map_err(Failure::Wrong)?;
             actors.workload.evicted(self, node, volume);
         }
         while let Some(completion) = self.world.completion() {

@@ -74,8 +74,8 @@ pub struct Config {
     /// Of it, at most so much may be pinned (`cards pin`), in bytes: at most three quarters. Default: half of the cache.
     #[serde(with = "size::optional", default, skip_serializing_if = "Option::is_none")]
     pub pin_max: Option<u64>,
-    /// Which block leaves a full cache: `lru`, `sieve`, `s3-fifo`, `2q`, `arc`, `w-tinylfu` or
-    /// `w-tinylfu-10`. Default `s3-fifo`.
+    /// Which block leaves a full cache: `lru`, `sieve`, `s3-fifo`, `2q`, `arc`, `w-tinylfu`,
+    /// `w-tinylfu-10`, `w-tinylfu-adaptive` or `lirs`. Default `s3-fifo`.
     #[serde(with = "replacement", default)]
     pub replacement: Replacement,
     /// The unit of caching, in bytes: a power of two from 4 KiB to 1 MiB, equal on all nodes. Default `64K`.

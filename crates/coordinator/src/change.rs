@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use cards_array::group::Term;
+use cards_array::group::{KeptExclusivity, Term};
 use cards_layout::format::Uuid;
 use cards_register::StoreId;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{Epoch, Incarnation, Revision, WallClock, random};
-use crate::record::{AttachMode, Certificate, Volume, hex, store_id, uuid_digits, uuid_list};
+use crate::record::{AttachMode, Certificate, Volume, exclusivity, hex, store_id, uuid_digits, uuid_list};
 use crate::seat::Seat;
 
 /// A request to become a member.
@@ -106,6 +106,16 @@ impl NewMap {
     pub const fn before(&self) -> Term {
         Term { generation: self.generation, epoch: self.epoch }
     }
+}
+
+/// Which card has a volume for itself, as its primary says.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct NewExclusivity {
+    /// The number of the volume.
+    pub number: u32,
+    /// The card, and the primary.
+    #[serde(with = "exclusivity")]
+    pub exclusivity: KeptExclusivity,
 }
 
 /// A change of the registry. Each may be asked again when its answer was lost: the second time it does nothing
@@ -241,6 +251,9 @@ pub enum Change {
         /// The fence.
         fence: u64,
     },
+    /// Note which card has a volume for itself: while its map names the primary that says so. An earlier word of that primary
+    /// changes nothing.
+    PutExclusivity(NewExclusivity),
 }
 
 /// A column of a volume, as its node tells of it.
@@ -285,7 +298,8 @@ impl Change {
             | Self::CreateGroup(_)
             | Self::RemoveGroup { .. }
             | Self::PutMap(_)
-            | Self::FenceMap { .. } => None,
+            | Self::FenceMap { .. }
+            | Self::PutExclusivity(_) => None,
         }
     }
 }

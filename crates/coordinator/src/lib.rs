@@ -66,7 +66,7 @@ pub use admission::{
     TokensError, Unsigned,
 };
 pub use arbiter::{ArbiterStore, StoreError, StoreProblem};
-pub use change::{Applied, Change, Join, NewGroup, NewMap, ToldColumn, ToldDisk};
+pub use change::{Applied, Change, Join, NewExclusivity, NewGroup, NewMap, ToldColumn, ToldDisk};
 pub use coordinator::{Coordinator, Membership};
 pub use error::{Error, FileError};
 pub use etcd::{Etcd, EtcdConfig, EtcdError, Login, TlsFiles};

@@ -17,7 +17,7 @@ use crate::seat::Seat;
 pub use group::{
     ColumnState, GROUP_NUMBER_MIN, GroupColumn, GroupMap, GroupNumbers, GroupState, GroupVolume, ManagedDisk,
 };
-pub(crate) use group::{hex, uuid_digits, uuid_list};
+pub(crate) use group::{exclusivity, hex, uuid_digits, uuid_list};
 
 /// Version of the keys and values. A registry of another version is refused, never converted by guess.
 pub const SCHEMA: u32 = 1;

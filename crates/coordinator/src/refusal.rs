@@ -581,6 +581,19 @@ pub enum Refusal {
         /// Its fence.
         fence: u64,
     },
+    /// Another process is the primary now.
+    #[error(
+        "the primary of volume `{volume}` that took over in epoch {since} is it no more: another one took over in epoch {epoch}; \
+         ask that one"
+    )]
+    NotPrimary {
+        /// The volume.
+        volume: String,
+        /// The epoch in which the process took over that asked.
+        since: u64,
+        /// The epoch in which the present primary took over.
+        epoch: u64,
+    },
     /// What was proposed is no map of the volume.
     #[error("what was proposed is no map of volume `{volume}`: {problem}")]
     BadMap {

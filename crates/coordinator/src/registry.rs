@@ -258,6 +258,7 @@ impl Registry {
             Change::ColumnRemoved(told) => groups::column_removed(&mut draft, told),
             Change::PutMap(new) => groups::put_map(&mut draft, new),
             Change::FenceMap { number, fence } => groups::fence_map(&mut draft, *number, *fence),
+            Change::PutExclusivity(new) => groups::put_exclusivity(&mut draft, new),
         }?;
         Ok(draft.finish())
     }

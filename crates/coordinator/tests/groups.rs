@@ -1,11 +1,11 @@
 //! Volumes over managed disks: placement, what nodes say of columns, maps, and what is refused.
 
-use cards_array::group::{Map, Member, Term};
+use cards_array::group::{KeptExclusivity, Map, Member, Term};
 use cards_coordinator::{
-    AttachMode, Change, ColumnState, GROUP_NUMBER_MIN, GroupState, NewGroup, NewMap, Record, Refusal,
-    Registry, ToldColumn, ToldDisk,
+    AttachMode, Change, ColumnState, GROUP_NUMBER_MIN, GroupState, NewExclusivity, NewGroup, NewMap, Record,
+    Refusal, Registry, ToldColumn, ToldDisk,
 };
-use cards_core::{NodeId, PgId};
+use cards_core::{Exclusivity, Generation, NodeId, PgId};
 
 use crate::common::{NOON, at, join, new_group, registry, seat, told_disk, uuid, volume};
 
@@ -384,6 +384,40 @@ fn a_proposal_is_taken_no_more_when_the_fence_was_raised() {
     let now = new_map(&registry, &next);
     do_all(&mut registry, [Change::PutMap(now)]);
     assert_eq!(map_of(&registry), next);
+}
+
+#[test]
+fn which_card_is_exclusive_is_noted_by_the_primary_of_the_map_only_and_goes_with_it() {
+    let mut registry = with_volume();
+    let first = map_of(&registry);
+    let number = new_map(&registry, &first).number;
+    let exclusivity = |card| Exclusivity { card: Some((NodeId(2), Generation(card))), writer: None };
+    let noted = |map: &Map, number_of: u64, card| KeptExclusivity {
+        generation: map.term.generation,
+        since: map.since,
+        number: number_of,
+        exclusivity: exclusivity(card),
+    };
+    let put = |kept| Change::PutExclusivity(NewExclusivity { number, exclusivity: kept });
+    let held = |registry: &Registry| registry.view().maps[&number].exclusivity;
+
+    do_all(&mut registry, [put(noted(&first, 2, 8))]);
+    assert!(!registry.apply(at(0), &put(noted(&first, 2, 8))).unwrap().changed, "its answer was lost");
+    assert!(!registry.apply(at(0), &put(noted(&first, 1, 7))).unwrap().changed, "it was under way for long");
+    assert_eq!(held(&registry), noted(&first, 2, 8));
+
+    let dropped = first.without(first.primary, 1, 1).unwrap();
+    let dropped = Change::PutMap(new_map(&registry, &dropped));
+    do_all(&mut registry, [dropped, put(noted(&first, 3, 9))]);
+    let again = Member { incarnation: 2, ..first.primary };
+    let next = map_of(&registry).taken_over(again).unwrap();
+    let taken_over = Change::PutMap(new_map(&registry, &next));
+    do_all(&mut registry, [taken_over]);
+    assert_eq!(held(&registry), noted(&first, 3, 9), "the next primary finds it");
+    let late = refused(&registry, &put(noted(&first, 4, 10)));
+    assert!(matches!(late, Refusal::NotPrimary { since: 1, epoch: 3, .. }), "{late}");
+    do_all(&mut registry, [put(noted(&next, 1, 11))]);
+    assert_eq!(held(&registry), noted(&next, 1, 11));
 }
 
 #[test]

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cards_array::group::{Map, Member};
+use cards_array::group::{KeptExclusivity, Map, Member};
 use cards_coordinator::{
     AttachMode, Certificate, Change, GROUP_NUMBER_MIN, GroupState, Incarnation, Join, Member as Node,
-    MemberState, NewMap, Record, Registry, Seat, ToldColumn, View, WallClock,
+    MemberState, NewExclusivity, NewMap, Record, Registry, Seat, ToldColumn, View, WallClock,
 };
 use cards_core::NodeId;
 use cards_tls::Fingerprint;
@@ -94,6 +94,10 @@ fn group_change() -> impl Strategy<Value = Change> {
         1 => name().prop_map(|volume| Change::RemoveGroup { volume }),
         2 => told().prop_map(Change::ColumnRemoved),
         1 => (number(), 0..3_u64).prop_map(|(number, fence)| Change::FenceMap { number, fence }),
+        1 => (number(), 0..4_u64, 0..3_u64).prop_map(|(number, since, order)| {
+            let exclusivity = KeptExclusivity { generation: 1, since, number: order, ..KeptExclusivity::default() };
+            Change::PutExclusivity(NewExclusivity { number, exclusivity })
+        }),
         2 => (number(), volume(), 1..4_u64, 0..3_u64, 0..4_u16).prop_map(|(number, volume, epoch, fence, by)| {
             Change::PutMap(next_map(number, volume, epoch, fence, by))
         }),

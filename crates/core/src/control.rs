@@ -34,7 +34,7 @@ use crate::volume::{Access, Coherence, VolumeSpec};
 use alarms::Alarms;
 use card::{Card, Pending, Renewals, Wish};
 use desk::Desk;
-pub use journal::{CardJournal, CardNote};
+pub use journal::{CardJournal, CardNote, Exclusivity, KnownCards};
 use parting::Partings;
 
 /// What a [`Control`] is told at its start.
@@ -86,7 +86,7 @@ pub struct Term {
     /// What the disk's journal says.
     pub journal: DiskJournal,
     /// What was noted of cards in earlier terms.
-    pub cards: CardJournal,
+    pub cards: KnownCards,
     /// Nodes that may have cards of earlier terms.
     pub acquainted: Vec<NodeId>,
 }
@@ -205,6 +205,13 @@ pub enum ControlInput {
         /// The number.
         number: u64,
     },
+    /// Every [`ControlOutput::Exclusivity`] of a volume up to this number is kept, in the term of this node.
+    ExclusivityKept {
+        /// The volume.
+        volume: PgId,
+        /// The number.
+        number: u64,
+    },
     /// The time of [`Control::next_timeout`] has come.
     Timeout,
 }
@@ -241,6 +248,18 @@ pub enum ControlOutput {
         since: u64,
         /// The change.
         note: CardNote,
+    },
+    /// Keep this with the map of a group of copies in the place of what was kept, as long as this node's term goes on, and answer
+    /// with [`ControlInput::ExclusivityKept`] when the next primary is sure to find it. Only the last one has to be kept.
+    Exclusivity {
+        /// Numbers count up, of all volumes together.
+        number: u64,
+        /// The volume.
+        volume: PgId,
+        /// This node's term.
+        epoch: u64,
+        /// Who has it for itself.
+        exclusivity: Exclusivity,
     },
     /// A card is attached, or is not.
     AttachDone {
@@ -355,7 +374,8 @@ impl Control {
         disks.iter().for_each(|spec| control.learn(spec.clone()));
         for spec in disks {
             let journal = journals.iter().find(|journal| journal.volume == spec.id);
-            control.begin_term(spec.id, journal, cards.remove(&spec.id), &acquainted);
+            let cards = cards.remove(&spec.id).map(KnownCards::Journal);
+            control.begin_term(spec.id, journal, cards, &acquainted);
         }
         control
     }
@@ -421,6 +441,7 @@ impl Control {
             ControlInput::Pages { volume, kept } => self.pages_kept(volume, kept),
             ControlInput::Withdrawn { volume } => self.withdrawn(volume),
             ControlInput::Journaled { number } => self.journaled(number),
+            ControlInput::ExclusivityKept { volume, number } => self.exclusivity_kept(volume, number),
             ControlInput::Timeout => self.timeout(),
         }
     }

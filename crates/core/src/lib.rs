@@ -58,7 +58,7 @@ pub use algorithms::Algorithms;
 pub use cache::{Cache, Frames};
 pub use control::{
     CardJournal, CardNote, CardStatus, Control, ControlConfig, ControlInput, ControlOutput, ControlTimer,
-    DiskJournal, Term,
+    DiskJournal, Exclusivity, KnownCards, Term,
 };
 pub use ids::{
     BlockId, BufferId, Generation, NodeId, OpId, PgId, RequestId, STRIPE_BLOCKS, Slot, Stamp, Token,

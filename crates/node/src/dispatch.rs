@@ -309,6 +309,9 @@ impl Local {
             ControlOutput::Journal { number, volume, since, note } => {
                 self.node.changes.push(Task::Note { number, volume, since, note });
             }
+            ControlOutput::Exclusivity { number, volume, epoch, exclusivity } => {
+                self.note_exclusivity(volume, epoch, number, exclusivity);
+            }
             ControlOutput::Withdraw { volume } => self.withdraw_all(volume),
             ControlOutput::AttachDone { volume, result, .. } => self.attach_done(volume, result),
             ControlOutput::Evicted { volume, refusal } => self.attach_done(volume, Err(refusal)),

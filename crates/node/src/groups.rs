@@ -7,10 +7,12 @@
 //! | `news` | what the registry says of groups, and what the core hears of that |
 //! | `commands` | what the core asks of a group at its primary |
 //! | `damage` | what does not fit its checksums at a copy, and scrubs |
+//! | `exclusivity` | which card has a group's volume for itself, as the registry keeps it |
 //! | `register` | the group's questions to the registry |
 
 mod commands;
 pub(crate) mod damage;
+mod exclusivity;
 mod news;
 mod register;
 
@@ -27,6 +29,7 @@ use crate::node::group_mail::GroupSendError;
 use crate::node::groups::Hosted;
 use crate::node::{Event, Inbox, Local, Node};
 
+pub(crate) use exclusivity::{Question, Reply, ask as ask_exclusivity};
 pub(crate) use register::Registers;
 
 /// From now on messages of groups go to the threads that drive them.
@@ -194,7 +197,9 @@ impl Local {
         let called = self.called.take();
         for of in called {
             let changed = self.groups.borrow_mut().get_mut(&of).and_then(|hosted| {
-                let now = hosted.reign.map(|_| hosted.group.right_ends().unwrap_or(Instant(0)));
+                // A right that is not that of the core's term is none.
+                let ends = hosted.group.right_ends().filter(|_| hosted.reigns());
+                let now = hosted.reign.map(|_| ends.unwrap_or(Instant(0)));
                 (std::mem::replace(&mut hosted.right, now) != now).then_some(now)?
             });
             if let Some(until) = changed {

@@ -5,7 +5,9 @@
 //! [`Replacement::entry`] and `build`.
 
 mod arc;
+mod climber;
 pub(crate) mod ghosts;
+mod lirs;
 mod s3_fifo;
 mod sieve;
 mod sketch;
@@ -43,6 +45,10 @@ pub enum Replacement {
     WTinyLfu,
     /// W-TinyLFU with a window of 10 %.
     WTinyLfu10,
+    /// W-TinyLFU whose window adapts itself (Einziger et al., Middleware 2018).
+    WTinyLfuAdaptive,
+    /// LIRS (Jiang and Zhang, SIGMETRICS 2002): for comparisons, for what it remembers takes memory.
+    Lirs,
 }
 
 /// What is known of a replacement.
@@ -78,8 +84,17 @@ const GHOSTS: Parameter = Parameter {
 
 impl Replacement {
     /// All of them.
-    pub const ALL: [Self; 7] =
-        [Self::Lru, Self::Sieve, Self::S3Fifo, Self::TwoQ, Self::Arc, Self::WTinyLfu, Self::WTinyLfu10];
+    pub const ALL: [Self; 9] = [
+        Self::Lru,
+        Self::Sieve,
+        Self::S3Fifo,
+        Self::TwoQ,
+        Self::Arc,
+        Self::WTinyLfu,
+        Self::WTinyLfu10,
+        Self::WTinyLfuAdaptive,
+        Self::Lirs,
+    ];
 
     /// What is known of it.
     #[must_use]
@@ -92,6 +107,8 @@ impl Replacement {
             Self::Arc => &arc::ENTRY,
             Self::WTinyLfu => &w_tiny_lfu::ENTRY_1,
             Self::WTinyLfu10 => &w_tiny_lfu::ENTRY_10,
+            Self::WTinyLfuAdaptive => &w_tiny_lfu::ENTRY_ADAPTIVE,
+            Self::Lirs => &lirs::ENTRY,
         }
     }
 
@@ -124,6 +141,8 @@ impl Replacement {
             Self::Arc => Box::new(arc::Arc::new(capacity, ghosts)),
             Self::WTinyLfu => Box::new(w_tiny_lfu::WTinyLfu::new(capacity, 1)),
             Self::WTinyLfu10 => Box::new(w_tiny_lfu::WTinyLfu::new(capacity, 10)),
+            Self::WTinyLfuAdaptive => Box::new(w_tiny_lfu::WTinyLfu::adaptive(capacity)),
+            Self::Lirs => Box::new(lirs::Lirs::new(capacity)),
         }
     }
 }

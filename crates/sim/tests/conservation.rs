@@ -79,7 +79,7 @@ fn every_block_is_accounted_for_whatever_is_combined() {
             let setup = Setup {
                 cache_blocks: caches.collect(),
                 shards: shards as u16,
-                replacement: Replacement::ALL[draw.below(7) as usize],
+                replacement: Replacement::ALL[draw.below(Replacement::ALL.len() as u64) as usize],
                 timing: TIMINGS[draw.below(3) as usize],
                 coherence: [Coherence::Policy, Coherence::Confirmed][draw.below(2) as usize],
                 placement: [PlacementKind::Rendezvous, PlacementKind::Modulo][draw.below(2) as usize],

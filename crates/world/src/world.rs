@@ -10,6 +10,7 @@ macro_rules! trace {
 
 mod devices;
 mod disk;
+mod exclusivity;
 mod groups;
 mod journal;
 mod lives;
@@ -25,7 +26,8 @@ use cards_array::group::{Answer, Map, Message as GroupMessage, Op};
 use cards_core::{
     BlockId, CardJournal, CardNote, Control, ControlInput, ControlMessage, ControlOutput, DiskJournal,
     DiskWork, Duration, Input, Instant, IoError, Landing, Limits, Marks, Message, NodeId, OpId, Output,
-    Patch, Payload, Persistence, PgId, PlacementKind, Reached, Shard, Slot, Stats, Token, VolumeSpec,
+    Patch, Payload, Persistence, PgId, PlacementKind, Reached, Refusal, Shard, Slot, Stats, Token,
+    VolumeSpec,
 };
 use cards_policies::Replacement;
 
@@ -40,6 +42,7 @@ use crate::node::{Life, ShardLife, Unit};
 use crate::trace::Trace;
 
 use devices::{AtDevice, everything};
+use exclusivity::ExclusivityStep;
 use groups::Mirror;
 use roles::Role;
 use seal::Sealing;
@@ -197,6 +200,7 @@ enum Event {
     GroupRefuses { node: NodeId, life: u64, shard: u16, op: OpId, work: DiskWork },
     Register { node: NodeId, life: u64, volume: PgId, number: u64, proposal: Option<Map> },
     Registered { node: NodeId, life: u64, volume: PgId, number: u64, answer: Answer },
+    Exclusivity { node: NodeId, life: u64, volume: PgId, step: ExclusivityStep },
 }
 
 /// Who waits for an answer.
@@ -305,7 +309,7 @@ pub struct World<M> {
     devices: BTreeMap<(NodeId, PgId), Device>,
     page_events: VecDeque<PageEvent>,
     completions: VecDeque<Completion>,
-    evictions: VecDeque<(NodeId, PgId)>,
+    evictions: VecDeque<(NodeId, PgId, Refusal)>,
     last_token: u64,
     last_buffer: u64,
     last_disk_op: u64,
@@ -536,8 +540,8 @@ impl<M: Models> World<M> {
         self.completions.pop_front()
     }
 
-    /// The next node that has lost its card of a disk of its own, in order: another node has taken it over.
-    pub fn eviction(&mut self) -> Option<(NodeId, PgId)> {
+    /// The next node whose card is gone and does not come back, in order, and why.
+    pub fn eviction(&mut self) -> Option<(NodeId, PgId, Refusal)> {
         self.evictions.pop_front()
     }
 
@@ -594,6 +598,9 @@ impl<M: Models> World<M> {
             | Event::GroupRefuses { node, life, .. }
             | Event::Registered { node, life, .. }
                 if !self.lives(node, life) => {}
+            Event::Exclusivity { node, life, volume, step } => {
+                self.exclusivity_step(node, life, volume, step);
+            }
             Event::GroupActs { node, volume, .. } => self.group_acts(node, volume),
             Event::GroupWork { node, volume, op, .. } => self.group_work(node, volume, op),
             Event::GroupRefuses { node, shard, op, work, .. } => self.group_refuses(node, shard, op, work),
@@ -652,6 +659,8 @@ impl<M: Models> World<M> {
             Event::Word { node, .. } | Event::Question { node, .. } | Event::NoPages { node, .. } => *node,
             Event::GroupActs { node, .. } | Event::GroupWork { node, .. } => *node,
             Event::GroupRefuses { node, .. } | Event::Registered { node, .. } => *node,
+            Event::Exclusivity { step, .. } if step.is_at_register() => return None,
+            Event::Exclusivity { node, .. } => *node,
             Event::Register { .. } => return None,
             Event::DiskHalf { .. } | Event::Lands { .. } | Event::AtDevice { .. } => return None,
             Event::DiskDone { key } => self.disk_ops.get(key)?.node,
@@ -856,6 +865,9 @@ impl<M: Models> World<M> {
                 ControlOutput::Journal { number, volume, since, note } => {
                     self.journal(node, number, volume, (since, note));
                 }
+                ControlOutput::Exclusivity { number, volume, epoch, exclusivity } => {
+                    self.note_exclusivity(node, volume, epoch, number, exclusivity);
+                }
                 ControlOutput::AttachDone { token, volume, result: Ok(generation) } => {
                     self.device_connects(node, volume);
                     self.complete(token, Outcome::Attached(generation));
@@ -865,7 +877,7 @@ impl<M: Models> World<M> {
                 }
                 ControlOutput::Evicted { volume, refusal } => {
                     trace!(self, "{node:?} loses its own {volume:?}: {refusal:?}");
-                    self.evictions.push_back((node, volume));
+                    self.evictions.push_back((node, volume, refusal));
                 }
                 ControlOutput::ReadExtents { op, volume, offset, length } => {
                     let (now, life) = (self.now, self.place(node).life);

@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cards_core::{
-    Access, Body, CommandKind, ControlMessage, Generation, Instant, Message, NodeId, PgId, RequestId, Stamp,
+    Access, Body, CommandKind, ControlMessage, Exclusivity, Generation, Instant, Message, NodeId, PgId,
+    Refusal, RequestId, Stamp,
 };
 
 use super::cards::{Card, Cards};
@@ -92,6 +93,25 @@ impl Takeovers {
     /// The node's client gives the volume up, or ends: the next one remembers nothing.
     pub(super) fn parted(&mut self, volume: PgId, node: NodeId) {
         self.alone.remove(&(volume, node));
+    }
+
+    /// The node's card of a group of copies is over, by the word of a primary; `known`: what primaries have noted. It may be only
+    /// because another node was let in, whether that has heard of it or not.
+    pub(super) fn evicted(
+        &self,
+        volume: PgId,
+        node: NodeId,
+        refusal: &Refusal,
+        known: Exclusivity,
+    ) -> Result<(), String> {
+        let is_alone = self.alone.get(&(volume, node)) == Some(&None);
+        let was_noted_last = known == Exclusivity::default() || known.writer.is_some_and(|w| w.0 == node);
+        if is_alone && was_noted_last && *refusal == Refusal::Overtaken(None) {
+            return Err(format!(
+                "{node:?} had {volume:?} for itself, and a primary that does not know it gives its card up: {known:?}"
+            ));
+        }
+        Ok(())
     }
 
     /// A client is told that it has the volume for itself, at the primary's own node or at another one.

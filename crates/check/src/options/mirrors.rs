@@ -77,6 +77,11 @@ impl Options {
         options.network.loss = options.network.loss.min(100);
         options.losses = LossOptions { power: rng.pick(&[0, 0, 500, 1_000]), failed_syncs: 0 };
         options.takeovers = TakeoverOptions::default();
+        let mut exclusive = Rng::new(seed, 61);
+        if exclusive.chance(400) {
+            options.takeovers.every = millis(&mut exclusive, 200, 1_500);
+            options.takeovers.hold = millis(&mut exclusive, 200, 2_500);
+        }
         options.members = MemberOptions::default();
         options.devices = DeviceOptions::default();
         options.lies = LieOptions::default();

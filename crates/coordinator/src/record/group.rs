@@ -11,7 +11,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use cards_array::group::{Map, MapBytesError, Term};
+use cards_array::group::{KeptExclusivity, Map, MapBytesError, Term};
 use cards_core::PgId;
 use cards_layout::format::Uuid;
 use serde::{Deserialize, Serialize};
@@ -165,6 +165,9 @@ pub struct GroupMap {
     /// The map, as [`Map::encode`] has it, in hexadecimal digits.
     #[serde(with = "hex")]
     pub map: Vec<u8>,
+    /// Which card has the volume for itself, as its primaries have noted it.
+    #[serde(default, with = "exclusivity", skip_serializing_if = "is_of_no_primary")]
+    pub exclusivity: KeptExclusivity,
 }
 
 impl GroupMap {
@@ -172,7 +175,7 @@ impl GroupMap {
     #[must_use]
     pub fn new(number: u32, fence: u64, map: &Map) -> Self {
         let Term { generation, epoch } = map.term;
-        Self { number, generation, epoch, fence, map: map.encode() }
+        Self { number, generation, epoch, fence, map: map.encode(), exclusivity: KeptExclusivity::default() }
     }
 
     /// What orders the maps of a volume.
@@ -201,6 +204,45 @@ pub struct GroupNumbers {
 impl Default for GroupNumbers {
     fn default() -> Self {
         Self { next: GROUP_NUMBER_MIN }
+    }
+}
+
+/// No primary has noted anything.
+fn is_of_no_primary(kept: &KeptExclusivity) -> bool {
+    *kept == KeptExclusivity::default()
+}
+
+/// Which card has a volume for itself: cards as the number of the node and the generation.
+pub(crate) mod exclusivity {
+    use cards_array::group::KeptExclusivity;
+    use cards_core::{Exclusivity, Generation, NodeId};
+    use serde::{Deserialize, Deserializer, Serialize as _, Serializer};
+
+    type Card = Option<(u16, u64)>;
+
+    #[derive(serde::Serialize, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Fields {
+        generation: u32,
+        since: u64,
+        number: u64,
+        card: Card,
+        writer: Card,
+    }
+
+    pub(crate) fn serialize<S: Serializer>(of: &KeptExclusivity, serializer: S) -> Result<S::Ok, S::Error> {
+        let KeptExclusivity { generation, since, number, exclusivity: Exclusivity { card, writer } } = *of;
+        let plain = |card: Option<(NodeId, Generation)>| card.map(|(node, card)| (node.0, card.0));
+        Fields { generation, since, number, card: plain(card), writer: plain(writer) }.serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<KeptExclusivity, D::Error> {
+        let Fields { generation, since, number, card, writer } = Fields::deserialize(deserializer)?;
+        let typed = |card: Card| card.map(|(node, card)| (NodeId(node), Generation(card)));
+        let exclusivity = Exclusivity { card: typed(card), writer: typed(writer) };
+        Ok(KeptExclusivity { generation, since, number, exclusivity })
     }
 }
 

@@ -94,6 +94,7 @@ fn each() -> Vec<Refusal> {
         Refusal::NotReady { volume: text(), state: GroupState::Removing },
         Refusal::UnknownMap { number: u32::MAX },
         Refusal::MapNotTaken { volume: text(), generation: u32::MAX, epoch: u64::MAX, fence: u64::MAX },
+        Refusal::NotPrimary { volume: text(), since: u64::MAX, epoch: u64::MAX },
         Refusal::BadMap { volume: text(), problem: text() },
     ]
 }
@@ -153,6 +154,7 @@ const fn tag(refusal: &Refusal) -> &'static str {
         Refusal::NotReady { .. } => "not-ready",
         Refusal::UnknownMap { .. } => "unknown-map",
         Refusal::MapNotTaken { .. } => "map-not-taken",
+        Refusal::NotPrimary { .. } => "not-primary",
         Refusal::BadMap { .. } => "bad-map",
     }
 }
@@ -166,5 +168,5 @@ fn every_refusal_comes_back_from_json_as_it_was_under_its_tag() {
         assert_eq!(serde_json::from_str::<Refusal>(&json).unwrap(), refusal);
         tags.insert(tag(&refusal));
     }
-    assert_eq!(tags.len(), 53, "each once");
+    assert_eq!(tags.len(), 54, "each once");
 }

@@ -5,7 +5,7 @@ use cards_core::NodeId;
 use cards_layout::domain::Name;
 use cards_layout::format::{UNIT, Uuid};
 
-use crate::change::{NewGroup, NewMap, ToldColumn, ToldDisk};
+use crate::change::{NewExclusivity, NewGroup, NewMap, ToldColumn, ToldDisk};
 use crate::record::{
     ColumnState, GroupColumn, GroupMap, GroupNumbers, GroupState, GroupVolume, ManagedDisk, Record, Write,
 };
@@ -239,7 +239,29 @@ pub(super) fn put_map(draft: &mut Draft<'_>, new: &NewMap) -> Result<(), Refusal
             before.epoch
         )));
     }
-    draft.write(Write::Put(Record::Map(GroupMap::new(new.number, held.fence, &map))));
+    let exclusivity = held.exclusivity;
+    draft.write(Write::Put(Record::Map(GroupMap {
+        exclusivity,
+        ..GroupMap::new(new.number, held.fence, &map)
+    })));
+    Ok(())
+}
+
+pub(super) fn put_exclusivity(draft: &mut Draft<'_>, new: &NewExclusivity) -> Result<(), Refusal> {
+    let (group, held) = draft.registry.map_of(new.number)?;
+    let bad = |problem: String| Refusal::BadMap { volume: group.name.clone(), problem };
+    let map = held.decode().map_err(|error| bad(error.to_string()))?;
+    if !new.exclusivity.is_of(&map) {
+        return Err(Refusal::NotPrimary {
+            volume: group.name.clone(),
+            since: new.exclusivity.since,
+            epoch: map.since,
+        });
+    }
+    if new.exclusivity.is_later_than(&held.exclusivity) {
+        let exclusivity = new.exclusivity;
+        draft.write(Write::Put(Record::Map(GroupMap { exclusivity, ..held.clone() })));
+    }
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use super::card::Wish;
-use super::journal::{CardJournal, Journals, Then};
+use super::journal::{Journals, KnownCards, Then};
 use super::{Control, ControlOutput, ControlTimer, DiskJournal};
 use crate::ids::{Generation, NodeId, OpId, PgId, RequestId, Token};
 use crate::io::Input;
@@ -120,7 +120,7 @@ impl Control {
         &mut self,
         volume: PgId,
         journal: Option<&DiskJournal>,
-        cards: Option<CardJournal>,
+        cards: Option<KnownCards>,
         acquainted: &[NodeId],
     ) {
         let Some(epoch) = self.specs.get(&volume).map(|spec| spec.epoch) else { return };
@@ -281,7 +281,7 @@ impl Control {
                 self.when_durable(Then::Shards(Input::CardFenced { volume, node: other }));
             }
             // Not before it is true: the shards may have to hear of the card itself first. Repetitions do not queue up.
-            if first || self.desk.journals.are_durable() {
+            if first || self.desk.journals.are_durable(volume) {
                 self.when_durable(Then::Send(other, ControlMessage::Expired { volume, generation }));
             }
         }
@@ -361,10 +361,10 @@ impl Control {
                 return;
             }
             // It is told when that is durable.
-            Some((last, _, false)) if request == last && !self.desk.journals.are_durable() => return,
+            Some((last, _, false)) if request == last && !self.desk.journals.are_durable(volume) => return,
             Some((last, generation, false)) if request == last => generation,
             // Its card was given up since. If the node still waits, it asks anew.
-            _ if self.was_granted(node, volume, request) || self.desk.journals.are_full() => {
+            _ if self.was_granted(node, volume, request) || self.desk.journals.are_full(volume) => {
                 let refusal = Refusal::NoAnswer;
                 self.push_send(node, ControlMessage::Refused { request, volume, refusal });
                 return;

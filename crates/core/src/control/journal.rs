@@ -4,6 +4,9 @@
 //! says so: it has each card without which this node went on, written before it went on, and who could write in which
 //! life, written before the card was told that it is attached. It also names the card that has the volume for itself, and
 //! the node that could write last: who had the volume for itself may go on only if that is it.
+//!
+//! A group of copies remembers by itself which commands were applied. Of its cards only the [`Exclusivity`] is kept, by whoever
+//! keeps the group's map, so that each primary knows it.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -83,10 +86,56 @@ impl CardJournal {
     }
 }
 
+/// Who has a group of copies for itself. Default: no node, and none may go on for an earlier card.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Exclusivity {
+    /// The card that has the volume for itself, and where it is.
+    pub card: Option<(NodeId, Generation)>,
+    /// The node that had the volume for itself last, and its first card since another node was given one that may write. None as
+    /// soon as another node is given one.
+    pub writer: Option<(NodeId, Generation)>,
+}
+
+impl Exclusivity {
+    /// The exclusivity that follows when the cards have changed to these.
+    fn after(self, cards: &CardJournal) -> Self {
+        let was_exclusive =
+            |writer: &(NodeId, Generation)| cards.exclusive.is_some() || self.writer == Some(*writer);
+        Self { card: cards.exclusive, writer: cards.writer.filter(was_exclusive) }
+    }
+
+    /// The cards of a term that begins with it.
+    fn cards(self, epoch: u64) -> CardJournal {
+        let mut generations = self.card.into_iter().chain(self.writer).map(|(_, generation)| generation);
+        if generations.any(|generation| generation.life() >= epoch) {
+            return CardJournal { since: epoch, ..CardJournal::default() };
+        }
+        CardJournal { since: epoch, exclusive: self.card, writer: self.writer, ..CardJournal::default() }
+    }
+}
+
+/// What a primary knows of the cards of earlier terms, which also says what it keeps of its own.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum KnownCards {
+    /// The journal, of which every change is kept ([`ControlOutput::Journal`]).
+    Journal(CardJournal),
+    /// The exclusivity, and nothing else ([`ControlOutput::Exclusivity`]).
+    Exclusivity(Exclusivity),
+}
+
 /// The journals of all volumes.
 #[derive(Default)]
 pub(super) struct Journals {
     volumes: BTreeMap<PgId, Kept>,
+    /// The line of all volumes whose journal is kept, or of which nothing is.
+    line: Line,
+    /// The number of the last exclusivity. The numbers of a volume count on over terms, so that a late answer confirms nothing.
+    last_exclusivity: u64,
+}
+
+/// What waits until a change is durable.
+#[derive(Default)]
+struct Line {
     /// The number of the last change, and up to which all are durable.
     last: u64,
     durable: u64,
@@ -94,9 +143,47 @@ pub(super) struct Journals {
     waiting: VecDeque<(u64, Then)>,
 }
 
+impl Line {
+    fn is_durable(&self) -> bool {
+        self.durable == self.last && self.waiting.is_empty()
+    }
+
+    /// Takes out what waits for nothing any more, the first of it.
+    fn pop(&mut self) -> Option<Then> {
+        let durable = self.durable;
+        self.waiting.pop_front_if(|(number, _)| *number <= durable).map(|(_, then)| then)
+    }
+
+    /// All up to that number is durable.
+    fn confirm(&mut self, number: u64) {
+        self.durable = self.durable.max(number.min(self.last));
+    }
+
+    /// Forgets what waits for a volume. Returns who waits for a card of this node.
+    fn end(&mut self, volume: PgId) -> Vec<Token> {
+        let mut tokens = Vec::new();
+        self.waiting.retain(|(_, then)| {
+            if let Then::Own(token, of, _) = then
+                && *of == volume
+            {
+                tokens.extend(*token);
+            }
+            then.volume() != Some(volume)
+        });
+        tokens
+    }
+}
+
+/// What the driver keeps of a volume's cards.
+enum Keeping {
+    Nothing,
+    Journal,
+    /// The one that it was given last. Each volume has a line of its own: who keeps it may be away, and others do not wait for that.
+    Exclusivity(Exclusivity, Line),
+}
+
 struct Kept {
-    /// The driver keeps it over lives.
-    is_durable: bool,
+    keeping: Keeping,
     now: CardJournal,
     /// [`CardJournal::writers`] of the lives before this one.
     before: BTreeMap<NodeId, u64>,
@@ -138,36 +225,45 @@ const WAITING_MAX: usize = 4096;
 
 impl Journals {
     /// A term of a volume's primary begins. `until`: when no card of an earlier one can be alive.
-    pub(super) fn begin(&mut self, volume: PgId, epoch: u64, known: Option<CardJournal>, until: Instant) {
-        let is_durable = known.is_some();
-        let now = known.filter(|journal| journal.is_before(epoch));
+    pub(super) fn begin(&mut self, volume: PgId, epoch: u64, known: Option<KnownCards>, until: Instant) {
+        let (keeping, now) = match known {
+            None => (Keeping::Nothing, None),
+            Some(KnownCards::Journal(journal)) => {
+                (Keeping::Journal, Some(journal).filter(|journal| journal.is_before(epoch)))
+            }
+            Some(KnownCards::Exclusivity(known)) => {
+                (Keeping::Exclusivity(known, Line::default()), Some(known.cards(epoch)))
+            }
+        };
         let now = now.unwrap_or_else(|| CardJournal { since: epoch, ..CardJournal::default() });
         let claim = now.exclusive.filter(|_| !makes(Mistake::ForgetExclusive)).map(|(node, _)| (node, until));
-        self.volumes.insert(volume, Kept { is_durable, before: now.writers.clone(), claim, now });
+        self.volumes.insert(volume, Kept { keeping, before: now.writers.clone(), claim, now });
     }
 
     /// The term ends, and with it what waits to be done in it. Returns who waits for a card of this node.
     pub(super) fn end(&mut self, volume: PgId) -> Vec<Token> {
-        self.volumes.remove(&volume);
-        let mut tokens = Vec::new();
-        self.waiting.retain(|(_, then)| {
-            if let Then::Own(token, of, _) = then
-                && *of == volume
-            {
-                tokens.extend(*token);
-            }
-            then.volume() != Some(volume)
-        });
+        let mut tokens = self.line.end(volume);
+        if let Some(Kept { keeping: Keeping::Exclusivity(_, mut line), .. }) = self.volumes.remove(&volume) {
+            tokens.extend(line.end(volume));
+        }
         tokens
     }
 
-    /// All changes are durable.
-    pub(super) fn are_durable(&self) -> bool {
-        self.durable == self.last && self.waiting.is_empty()
+    fn line(&mut self, volume: Option<PgId>) -> &mut Line {
+        let kept = volume.and_then(|volume| self.volumes.get_mut(&volume));
+        match kept.map(|kept| &mut kept.keeping) {
+            Some(Keeping::Exclusivity(_, line)) => line,
+            _ => &mut self.line,
+        }
     }
 
-    pub(super) fn are_full(&self) -> bool {
-        self.waiting.len() >= WAITING_MAX
+    /// All changes that what is said of the volume waits for are durable.
+    pub(super) fn are_durable(&mut self, volume: PgId) -> bool {
+        self.line(Some(volume)).is_durable()
+    }
+
+    pub(super) fn are_full(&mut self, volume: PgId) -> bool {
+        self.line(Some(volume)).waiting.len() >= WAITING_MAX
     }
 
     /// Who had the volume for itself before this life began, and may still believe so.
@@ -196,9 +292,26 @@ impl Control {
         let journals = &mut self.desk.journals;
         let Some(kept) = journals.volumes.get_mut(&volume) else { return };
         let since = kept.now.since;
-        if kept.now.apply(since, note) && kept.is_durable {
-            journals.last += 1;
-            self.outputs.push_back(ControlOutput::Journal { number: journals.last, volume, since, note });
+        if !kept.now.apply(since, note) {
+            return;
+        }
+        match &mut kept.keeping {
+            Keeping::Nothing => {}
+            Keeping::Journal => {
+                journals.line.last += 1;
+                let number = journals.line.last;
+                self.outputs.push_back(ControlOutput::Journal { number, volume, since, note });
+            }
+            Keeping::Exclusivity(last, line) => {
+                let exclusivity = last.after(&kept.now);
+                if core::mem::replace(last, exclusivity) != exclusivity {
+                    journals.last_exclusivity += 1;
+                    let number = journals.last_exclusivity;
+                    line.last = number;
+                    let output = ControlOutput::Exclusivity { number, volume, epoch: since, exclusivity };
+                    self.outputs.push_back(output);
+                }
+            }
         }
     }
 
@@ -241,21 +354,31 @@ impl Control {
 
     /// Does something as soon as all that was noted is durable, in the order in which it is said.
     pub(super) fn when_durable(&mut self, then: Then) {
-        match self.desk.journals.are_durable() {
+        let line = self.desk.journals.line(then.volume());
+        match line.is_durable() {
             true => self.carry_out(then),
-            false => self.desk.journals.waiting.push_back((self.desk.journals.last, then)),
+            false => line.waiting.push_back((line.last, then)),
         }
     }
 
     /// See [`super::ControlInput::Journaled`].
     pub(super) fn journaled(&mut self, number: u64) {
-        let journals = &mut self.desk.journals;
-        journals.durable = journals.durable.max(number.min(journals.last));
-        while let Some((_, then)) = {
-            let journals = &mut self.desk.journals;
-            let durable = journals.durable;
-            journals.waiting.pop_front_if(|(number, _)| *number <= durable)
-        } {
+        self.desk.journals.line.confirm(number);
+        while let Some(then) = self.desk.journals.line.pop() {
+            self.carry_out(then);
+        }
+    }
+
+    /// See [`super::ControlInput::ExclusivityKept`].
+    pub(super) fn exclusivity_kept(&mut self, volume: PgId, number: u64) {
+        let exclusive_line = |journals: &mut Journals| match journals.volumes.get_mut(&volume)?.keeping {
+            Keeping::Exclusivity(_, ref mut line) => {
+                line.confirm(number);
+                line.pop()
+            }
+            Keeping::Nothing | Keeping::Journal => None,
+        };
+        while let Some(then) = exclusive_line(&mut self.desk.journals) {
             self.carry_out(then);
         }
     }

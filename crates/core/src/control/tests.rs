@@ -1211,7 +1211,8 @@ impl Pair {
 
     fn tell_of(&mut self, node: u16, spec: VolumeSpec, cards: Option<CardJournal>) {
         let journal = DiskJournal { volume: V, persistence: Persistence(1), loss: Loss::Power, held: false };
-        let term = cards.map(|cards| Term { journal, cards, acquainted: (0..3).map(NodeId).collect() });
+        let acquainted = (0..3).map(NodeId).collect();
+        let term = cards.map(|cards| Term { journal, cards: KnownCards::Journal(cards), acquainted });
         self.give(node, ControlInput::Group { spec, term });
     }
 }
@@ -1270,7 +1271,8 @@ fn a_group_that_its_primary_has_not_heard_of_yet_is_waited_for() {
     };
     assert_eq!(answers(&p), []);
     let journal = DiskJournal { volume: GROUP, persistence: Persistence(1), loss: Loss::Power, held: false };
-    let term = Term { journal, cards: CardJournal::default(), acquainted: Vec::new() };
+    let cards = KnownCards::Exclusivity(Exclusivity::default());
+    let term = Term { journal, cards, acquainted: Vec::new() };
     p.give(0, ControlInput::Group { spec, term: Some(term) });
     p.pass(Duration::from_millis(500));
     assert_eq!(answers(&p), [], "it has no right yet");

@@ -5,8 +5,8 @@ use std::rc::Rc;
 use cards_array::group::{Client, Command, CommandError, Extent, Member, Origin, Token};
 use cards_coordinator::MemberState;
 use cards_core::{
-    CardJournal, CommandKind, CommandOrigin, ControlInput, DiskJournal, DiskWork, Input, IoError, Loss, OpId,
-    Payload, Persistence, PgId, Term,
+    CommandKind, CommandOrigin, ControlInput, DiskJournal, DiskWork, Exclusivity, Input, IoError, KnownCards,
+    Loss, OpId, Payload, Persistence, PgId, Term,
 };
 
 use super::{damage, news};
@@ -74,7 +74,11 @@ impl Local {
         let now = self.node.now();
         let mut asked = Some(asked);
         self.hosted(of, |hosted| {
-            if let Some(asked) = asked.take() {
+            let Some(asked) = asked.take() else { return };
+            if hosted.group.map().is_some() && !hosted.reigns() {
+                // Of a term that is over.
+                hosted.parked.push(asked);
+            } else {
                 command(hosted, now, asked);
             }
         });
@@ -165,46 +169,56 @@ impl Local {
         self.disk_op_done(&asked, result);
     }
 
-    /// This node is the group's primary, or has begun another term of its map.
+    /// This node is the group's primary, or has begun another term of its map. The core's term begins when it is known who had the
+    /// volume for itself.
     pub(super) fn group_serves(self: &Rc<Self>, of: PgId) {
         let now = self.node.now();
-        let since = |hosted: &mut Hosted| {
-            let (map, group) = (hosted.group.map()?, &hosted.group);
-            Some((map.since, hosted.reign, group.life()?, group.is_new_life(), group.outlived()))
+        let serves = |hosted: &mut Hosted| Some((hosted.group.map()?.since, hosted.reigns()));
+        match self.hosted(of, serves).flatten() {
+            Some((_, true)) => drop(self.hosted(of, |hosted| {
+                for asked in std::mem::take(&mut hosted.parked) {
+                    command(hosted, now, asked);
+                }
+            })),
+            Some((since, false)) => self.read_exclusivity(of, since),
+            None => {}
+        }
+    }
+
+    /// The core's term begins: the group's map has this `since`.
+    pub(super) fn begin_reign(self: &Rc<Self>, of: PgId, since: u64, exclusivity: Exclusivity) {
+        let begins = |hosted: &mut Hosted| {
+            let group = &hosted.group;
+            Some((group.life()?, group.is_new_life(), group.outlived()))
         };
-        let (Some((since, reign, life, held, outlived)), Some(known)) =
-            (self.hosted(of, since).flatten(), self.node.groups.get(of))
+        let (Some((life, held, outlived)), Some(known)) =
+            (self.hosted(of, begins).flatten(), self.node.groups.get(of))
         else {
             return;
         };
-        if reign != Some(since) {
-            let members = self.node.members();
-            let acquainted = members
-                .all()
-                .filter(|(node, member)| member.state != MemberState::Left && Some(*node) != outlived);
-            let (persistence, loss) = (Persistence(life), Loss::Power);
-            let term = Term {
-                journal: DiskJournal { volume: of, persistence, loss, held },
-                cards: CardJournal::default(),
-                acquainted: acquainted.map(|(node, _)| node).collect(),
-            };
-            tracing::info!(
-                volume = known.record.name,
-                epoch = since,
-                "this node is the primary of a mirrored volume"
-            );
-            self.hosted(of, |hosted| (hosted.reign, hosted.right) = (Some(since), None));
-            let spec = news::spec(&known.record, self.node.me, since);
-            self.control(ControlInput::Group { spec, term: Some(term) });
-            self.tell_rights();
-            self.node.threads[0].post(Event::ResolveCards);
-            self.end_parked(of);
-        }
+        let members = self.node.members();
+        let acquainted = members
+            .all()
+            .filter(|(node, member)| member.state != MemberState::Left && Some(*node) != outlived);
+        let (persistence, loss) = (Persistence(life), Loss::Power);
+        let term = Term {
+            journal: DiskJournal { volume: of, persistence, loss, held },
+            cards: KnownCards::Exclusivity(exclusivity),
+            acquainted: acquainted.map(|(node, _)| node).collect(),
+        };
+        tracing::info!(
+            volume = known.record.name,
+            epoch = since,
+            "this node is the primary of a mirrored volume"
+        );
         self.hosted(of, |hosted| {
-            for asked in std::mem::take(&mut hosted.parked) {
-                command(hosted, now, asked);
-            }
+            (hosted.reign, hosted.noting, hosted.right) = (Some(since), None, None);
         });
+        let spec = news::spec(&known.record, self.node.me, since);
+        self.control(ControlInput::Group { spec, term: Some(term) });
+        self.tell_rights();
+        self.node.threads[0].post(Event::ResolveCards);
+        self.end_parked(of);
     }
 
     /// It is it no more. What is open waits until it is again, or the core hears who is.

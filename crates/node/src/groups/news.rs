@@ -147,6 +147,8 @@ impl Local {
             group,
             column,
             reign: None,
+            reading: None,
+            noting: None,
             right: None,
             open: Default::default(),
             scrubs: Default::default(),

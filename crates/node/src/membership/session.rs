@@ -23,7 +23,7 @@ use super::home::{self, Found, HomeError, RETRY};
 use super::patience::Patience;
 use super::state::{State, StateFile};
 use super::{Kept, Members, Order, Part, Trouble, columns, forget, leave, registrar, renewal, volumes};
-use crate::groups::Registers;
+use crate::groups::{Registers, ask_exclusivity};
 use crate::identity::Own;
 use crate::net::{self, Registry};
 use crate::node::Node;
@@ -260,6 +260,12 @@ impl Session {
                     tokio::task::spawn_local(async move {
                         let proposal = proposal.map(|map| *map);
                         done(session.registers.ask(&session.coordinator, of, proposal).await);
+                    });
+                }
+                Order::Exclusivity { of, question, done } => {
+                    let session = Rc::clone(&self);
+                    tokio::task::spawn_local(async move {
+                        done(ask_exclusivity(&session.coordinator, of, question).await);
                     });
                 }
                 Order::CreateVolume { new, on, done } => {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use cards_array::group::{CommandError, Extent, Group, Map, Origin, Token};
+use cards_array::group::{CommandError, Extent, Group, KeptExclusivity, Map, Origin, Token};
 use cards_coordinator::{GroupState, GroupVolume};
 use cards_core::{Instant, NodeId, OpId, PgId, Slot};
 use cards_disk::Column;
@@ -78,6 +78,10 @@ pub(crate) struct Hosted {
     pub(crate) column: Column,
     /// The core orders the group's commands here in a term that began with this epoch of the map.
     pub(crate) reign: Option<u64>,
+    /// This process took over in that epoch, and the registry is asked who had the volume for itself.
+    pub(crate) reading: Option<u64>,
+    /// Who has it for itself, until the registry has said that it keeps that.
+    pub(crate) noting: Option<KeptExclusivity>,
     /// Until when nobody else is the primary, as the core was told.
     pub(crate) right: Option<Instant>,
     /// Commands of the core that the group has.

@@ -11,6 +11,7 @@ use cards_core::PgId;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::members::Members;
+use crate::groups::{Question, Reply};
 
 /// What a session can be told.
 pub(crate) enum Order {
@@ -70,6 +71,15 @@ pub(crate) enum Order {
         proposal: Option<Box<Map>>,
         /// What the registry says.
         done: Box<dyn FnOnce(Answer) + Send>,
+    },
+    /// Read or note which card has a group's volume for itself.
+    Exclusivity {
+        /// The group.
+        of: PgId,
+        /// What is asked.
+        question: Question,
+        /// What the registry says.
+        done: Box<dyn FnOnce(Reply) + Send>,
     },
     /// End the session; the membership runs out.
     Stop,

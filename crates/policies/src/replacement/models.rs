@@ -6,6 +6,7 @@ use std::vec::Vec;
 use cards_core::{BlockId, PgId};
 
 use super::Replacement;
+use super::climber::Climber;
 use super::sketch::Sketch;
 use super::w_tiny_lfu::{COUNTERS, SAMPLE};
 
@@ -29,6 +30,10 @@ pub(super) fn model(replacement: Replacement) -> (Box<dyn Model>, u32) {
         Replacement::Arc => (exact_model(replacement, 8), 8),
         Replacement::WTinyLfu => (Box::new(WTinyLfu::new(20, 1)), 20),
         Replacement::WTinyLfu10 => (Box::new(WTinyLfu::new(20, 2)), 20),
+        Replacement::WTinyLfuAdaptive => {
+            (Box::new(WTinyLfu { climber: Some(Climber::new(20)), ..WTinyLfu::new(20, 1) }), 20)
+        }
+        Replacement::Lirs => (Box::new(Lirs { lir_capacity: 19, ..Lirs::default() }), 20),
     }
 }
 
@@ -365,6 +370,7 @@ struct WTinyLfu {
     probation: Vec<u32>,
     protected: Vec<u32>,
     sketch: Sketch,
+    climber: Option<Climber>,
 }
 
 impl WTinyLfu {
@@ -377,6 +383,14 @@ impl WTinyLfu {
             probation: Vec::new(),
             protected: Vec::new(),
             sketch: Sketch::new(COUNTERS * capacity as u64, SAMPLE * capacity as u64),
+            climber: None,
+        }
+    }
+
+    fn learn(&mut self, hit: bool) {
+        let size = self.window_capacity as u32;
+        if let Some(window) = self.climber.as_mut().and_then(|climber| climber.used(hit, size)) {
+            self.window_capacity = window as usize;
         }
     }
 
@@ -405,20 +419,24 @@ fn hash(block: u32) -> u64 {
 impl Model for WTinyLfu {
     fn insert(&mut self, block: u32) {
         self.sketch.add(hash(block));
+        self.learn(false);
         self.window.push(block);
         self.settle();
     }
 
     fn hit(&mut self, block: u32) {
         self.sketch.add(hash(block));
+        self.learn(true);
         if take(&mut self.window, block) {
             self.window.push(block);
             return;
         }
         self.detach(block);
         self.protected.push(block);
-        if self.protected.len() > (self.capacity - self.window_capacity) * 80 / 100 {
-            self.probation.push(self.protected.remove(0));
+        for _ in 0..2 {
+            if self.protected.len() > (self.capacity - self.window_capacity) * 80 / 100 {
+                self.probation.push(self.protected.remove(0));
+            }
         }
     }
 
@@ -439,9 +457,100 @@ impl Model for WTinyLfu {
     fn victim(&mut self, idle: &dyn Fn(u32) -> bool) -> Option<u32> {
         let window = first_idle(&self.window, idle);
         let main = first_idle(&self.probation, idle).or_else(|| first_idle(&self.protected, idle));
+        let grows = self.climber.is_some() && self.window.len() <= self.window_capacity;
         first_idle(&self.cooled, idle).or(match (window, main) {
-            (Some(window), Some(main)) if self.count(window) > self.count(main) => Some(main),
+            (Some(window), Some(main)) if grows || self.count(window) > self.count(main) => Some(main),
             (window, main) => window.or(main),
         })
+    }
+}
+
+/// The stack as the paper has it: each block with whether it is LIR, the bottom first.
+#[derive(Default)]
+struct Lirs {
+    lir_capacity: usize,
+    stack: Vec<(u32, bool)>,
+    /// Resident HIR blocks.
+    queue: Vec<u32>,
+}
+
+impl Lirs {
+    fn lirs(&self) -> usize {
+        self.stack.iter().filter(|(_, lir)| *lir).count()
+    }
+
+    /// Takes a block off the stack: whether it was there.
+    fn unstack(&mut self, block: u32) -> bool {
+        let before = self.stack.len();
+        self.stack.retain(|&(b, _)| b != block);
+        self.stack.len() < before
+    }
+
+    /// The bottom of the stack is a LIR block; it remembers 20 blocks that are gone.
+    fn prune(&mut self) {
+        let bottom = self.stack.iter().position(|(_, lir)| *lir);
+        self.stack.drain(..bottom.unwrap_or(0));
+        let gone: Vec<_> =
+            self.stack.iter().filter(|(b, lir)| !lir && !self.queue.contains(b)).map(|(b, _)| *b).collect();
+        gone.iter().rev().skip(20).for_each(|&b| _ = self.unstack(b));
+    }
+
+    fn promote(&mut self, block: u32) {
+        self.stack.push((block, true));
+        if self.lirs() > self.lir_capacity {
+            let oldest = self.stack.iter().find(|(_, lir)| *lir).unwrap().0;
+            self.unstack(oldest);
+            self.queue.push(oldest);
+        }
+        self.prune();
+    }
+}
+
+impl Model for Lirs {
+    fn insert(&mut self, block: u32) {
+        if self.unstack(block) || self.lirs() < self.lir_capacity {
+            return self.promote(block);
+        }
+        self.stack.push((block, false));
+        self.queue.push(block);
+    }
+
+    fn hit(&mut self, block: u32) {
+        let lir = self.stack.contains(&(block, true));
+        if lir {
+            self.unstack(block);
+            self.stack.push((block, true));
+            return self.prune();
+        }
+        take(&mut self.queue, block);
+        if self.unstack(block) || self.lirs() < self.lir_capacity {
+            return self.promote(block);
+        }
+        self.stack.push((block, false));
+        self.queue.push(block);
+    }
+
+    fn cool(&mut self, block: u32) {
+        self.remove(block);
+        self.queue.insert(0, block);
+    }
+
+    fn remove(&mut self, block: u32) {
+        self.unstack(block);
+        take(&mut self.queue, block);
+        self.prune();
+    }
+
+    fn evict(&mut self, block: u32) {
+        if self.stack.contains(&(block, true)) {
+            self.unstack(block);
+        }
+        take(&mut self.queue, block);
+        self.prune();
+    }
+
+    fn victim(&mut self, idle: &dyn Fn(u32) -> bool) -> Option<u32> {
+        let lir = || self.stack.iter().find(|(b, lir)| *lir && idle(*b)).map(|(b, _)| *b);
+        first_idle(&self.queue, idle).or_else(lir)
     }
 }

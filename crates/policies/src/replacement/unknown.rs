@@ -46,7 +46,8 @@ mod tests {
     #[test]
     fn an_unknown_name_is_answered_with_the_nearest_and_all() {
         let error = |name: &str| name.parse::<Replacement>().unwrap_err().to_string();
-        let there_are = "There are lru, sieve, s3-fifo, 2q, arc, w-tinylfu, w-tinylfu-10";
+        let there_are =
+            "There are lru, sieve, s3-fifo, 2q, arc, w-tinylfu, w-tinylfu-10, w-tinylfu-adaptive, lirs";
         assert_eq!(
             error("S3FIFO"),
             std::format!("unknown replacement `S3FIFO`: did you mean s3-fifo? {there_are}")

@@ -8,6 +8,7 @@
 use cards_core::Frames;
 use cards_core::replacement::{Queue, Replacer, next_in};
 
+use super::climber::Climber;
 use super::sketch::Sketch;
 use super::{Entry, Parameter};
 
@@ -51,6 +52,22 @@ pub(super) const ENTRY_10: Entry = Entry {
     when_not: "what is popular changes fast: the blocks that were popular leave late",
 };
 
+pub(super) const ENTRY_ADAPTIVE: Entry = Entry {
+    name: "w-tinylfu-adaptive",
+    title: "W-TinyLFU with a window that adapts itself by hill climbing",
+    paper: "G. Einziger, O. Eytan, R. Friedman, B. Manes: Adaptive software cache management, Middleware 2018",
+    parameters: &[
+        Parameter {
+            name: "window",
+            default: "1 %",
+            meaning: "share of the cache for new blocks at first, then 0 to 80 %",
+        },
+        PROTECTED,
+        SKETCH,
+    ],
+    when_not: "the cache sees few requests: it learns once in ten times as many as it has blocks",
+};
+
 pub(super) struct WTinyLfu {
     /// Made the next victims by [`Replacer::cool`].
     cooled: Queue,
@@ -61,6 +78,8 @@ pub(super) struct WTinyLfu {
     main_capacity: u32,
     protected_capacity: u32,
     sketch: Sketch,
+    /// What moves the window's capacity, if it adapts.
+    climber: Option<Climber>,
 }
 
 /// The queue that a block is in. All but the window are marked as main, and have their number as references.
@@ -75,10 +94,9 @@ enum Segment {
 impl WTinyLfu {
     /// The window has so many hundredths of the capacity.
     pub(super) fn new(capacity: u32, window_percent: u32) -> Self {
-        let percent = |of: u32, percent: u32| (u64::from(of) * u64::from(percent) / 100) as u32;
         let window_capacity = percent(capacity, window_percent).max(1);
         let main_capacity = capacity.saturating_sub(window_capacity);
-        let protected_capacity = percent(main_capacity, 80);
+        let protected_capacity = percent(main_capacity, PROTECTED_PERCENT);
         Self {
             cooled: Queue::default(),
             window: Queue::default(),
@@ -88,6 +106,24 @@ impl WTinyLfu {
             main_capacity,
             protected_capacity,
             sketch: Sketch::new(COUNTERS * u64::from(capacity), SAMPLE * u64::from(capacity)),
+            climber: None,
+        }
+    }
+
+    /// The window has a hundredth of the capacity at first, and as much as hits most later.
+    pub(super) fn adaptive(capacity: u32) -> Self {
+        Self { climber: Some(Climber::new(capacity)), ..Self::new(capacity, 1) }
+    }
+
+    /// A block was used, and was there or not.
+    fn learn(&mut self, hit: bool) {
+        let capacity = self.window_capacity + self.main_capacity;
+        if let Some(window) =
+            self.climber.as_mut().and_then(|climber| climber.used(hit, self.window_capacity))
+        {
+            self.window_capacity = window;
+            self.main_capacity = capacity - window;
+            self.protected_capacity = percent(self.main_capacity, PROTECTED_PERCENT);
         }
     }
 
@@ -140,32 +176,36 @@ impl WTinyLfu {
         }
     }
 
-    /// Whether the window's block is to displace the main part's.
+    /// Whether the window's block is to displace the main part's: if it was used more often, or the window is to grow.
     fn admits(&self, frames: &Frames, window: u32, main: u32) -> bool {
         let count = |slot| self.sketch.count(frames.block(slot).hash());
-        count(window) > count(main)
+        let grows = self.climber.is_some() && self.window.len() <= self.window_capacity;
+        grows || count(window) > count(main)
     }
 }
 
 impl Replacer for WTinyLfu {
     fn insert(&mut self, frames: &mut Frames, slot: u32) {
         self.sketch.add(frames.block(slot).hash());
+        self.learn(false);
         self.push(frames, slot, Segment::Window);
         self.settle(frames);
     }
 
     fn hit(&mut self, frames: &mut Frames, slot: u32) {
         self.sketch.add(frames.block(slot).hash());
+        self.learn(true);
         match Self::segment(frames, slot) {
-            Segment::Window => self.window.renew(frames, slot),
+            Segment::Window => return self.window.renew(frames, slot),
             Segment::Protected => self.protected.renew(frames, slot),
-            Segment::Probation | Segment::Cooled => {
-                self.shift(frames, slot, Segment::Protected);
-                if self.protected.len() > self.protected_capacity
-                    && let Some(oldest) = self.protected.oldest()
-                {
-                    self.shift(frames, oldest, Segment::Probation);
-                }
+            Segment::Probation | Segment::Cooled => self.shift(frames, slot, Segment::Protected),
+        }
+        // One for the block that came; another one in case that the capacity has become smaller.
+        for _ in 0..2 {
+            if self.protected.len() > self.protected_capacity
+                && let Some(oldest) = self.protected.oldest()
+            {
+                self.shift(frames, oldest, Segment::Probation);
             }
         }
     }
@@ -207,6 +247,13 @@ impl Replacer for WTinyLfu {
     fn extra_bytes(&self) -> usize {
         self.sketch.bytes()
     }
+}
+
+/// Hundredths of the main part for blocks that were used in it.
+const PROTECTED_PERCENT: u32 = 80;
+
+fn percent(of: u32, percent: u32) -> u32 {
+    (u64::from(of) * u64::from(percent) / 100) as u32
 }
 
 /// Counters of the sketch, per block of capacity: eight bytes, as in the authors' cache. With a quarter of it, blocks share so many

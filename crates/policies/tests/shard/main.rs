@@ -251,7 +251,7 @@ fn hscc_invalidates_along_the_list() {
 
 /// HSCC-5 and the design's bound: at most 36 bytes of tables per cached block (8 of them are HSCC's index), whatever the number of nodes.
 #[test]
-fn the_tables_cost_at_most_36_bytes_a_block_but_for_the_sketch_of_w_tinylfu() {
+fn the_tables_cost_at_most_36_bytes_a_block_but_for_what_w_tinylfu_and_lirs_count() {
     for replacement in Replacement::ALL {
         let per_block = |nodes| {
             let config = ShardConfig {
@@ -263,9 +263,13 @@ fn the_tables_cost_at_most_36_bytes_a_block_but_for_the_sketch_of_w_tinylfu() {
             };
             Shard::new(config, 1).index_bytes() as f64 / f64::from(1 << 16)
         };
-        // The sketch of W-TinyLFU has the 16 counters a block that its authors give it; with 4 it is another algorithm.
+        // The sketch of W-TinyLFU has the 16 counters a block that its authors give it; with 4 it is another algorithm. LIRS has the time
+        // of each block's last use.
         let most = match replacement {
-            Replacement::WTinyLfu | Replacement::WTinyLfu10 => 42.0,
+            Replacement::WTinyLfu
+            | Replacement::WTinyLfu10
+            | Replacement::WTinyLfuAdaptive
+            | Replacement::Lirs => 42.0,
             _ => 36.0,
         };
         assert!(per_block(3) <= most, "{replacement}: {}", per_block(3));

@@ -13,12 +13,12 @@
 use std::collections::BTreeMap;
 
 use cards_array::group::{
-    Answer, Client, Command, CommandError, Group, GroupTiming, Map, Member, Message, Op, Origin, Output,
-    Size, Token as GroupToken, Work,
+    Answer, Client, Command, CommandError, Group, GroupTiming, KeptExclusivity, Map, Member, Message, Op,
+    Origin, Output, Size, Token as GroupToken, Work,
 };
 use cards_core::{
-    CardJournal, CommandKind, CommandOrigin, ControlInput, DiskJournal, DiskWork, Duration, Input, Instant,
-    IoError, NodeId, OpId, Payload, Persistence, PgId, Term as CoreTerm, VolumeSpec, mix,
+    CommandKind, CommandOrigin, ControlInput, DiskJournal, DiskWork, Duration, Exclusivity, Input, Instant,
+    IoError, KnownCards, NodeId, OpId, Payload, Persistence, PgId, Term as CoreTerm, VolumeSpec, mix,
 };
 use cards_layout::format::Uuid;
 
@@ -35,7 +35,7 @@ const NEWS: Duration = Duration::from_millis(60);
 const LATE_NEWS: Duration = Duration::from_millis(2_500);
 
 /// A register that says nothing for so long is asked again.
-const ANSWER: Duration = Duration::from_millis(30);
+pub(super) const ANSWER: Duration = Duration::from_millis(30);
 
 /// A volume whose medium is a group of copies.
 #[derive(Clone, Debug)]
@@ -71,29 +71,37 @@ pub enum DriverMistake {
     ForgetFua,
     /// Commands that are open when the primary stops count as done.
     AnswerStopped,
+    /// Cards are given before it is kept who has the volume for itself.
+    ForgetExclusivity,
+    /// What is said of that counts, whoever is the primary.
+    NoteUnfenced,
 }
 
 impl DriverMistake {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 8] = [
         Self::IgnoreOrigins,
         Self::IgnoreRight,
         Self::ForgetAcquainted,
         Self::ForgetLife,
         Self::ForgetFua,
         Self::AnswerStopped,
+        Self::ForgetExclusivity,
+        Self::NoteUnfenced,
     ];
 }
 
 /// What is the same for all nodes of a group.
 pub(super) struct Mirror {
-    config: MirrorConfig,
+    pub(super) config: MirrorConfig,
     /// What the register holds.
-    register: Map,
+    pub(super) register: Map,
+    /// Which card has the volume for itself, as the register holds it beside the map.
+    pub(super) exclusivity: KeptExclusivity,
     /// Questions of each node with lower numbers have no effect any more.
     fenced: BTreeMap<NodeId, u64>,
     /// Nodes that do not reach the register until then.
-    cut_off: BTreeMap<NodeId, Instant>,
+    pub(super) cut_off: BTreeMap<NodeId, Instant>,
     /// The node that has begun to serve last, and in which of its terms.
     leader: (NodeId, u64),
     /// The persistence life that was served last.
@@ -126,12 +134,15 @@ pub struct MirrorCounts {
     pub repeated: u64,
     /// Commands that were open when a group stopped.
     pub stopped: u64,
+    /// Primaries that have found that a card had the volume for itself.
+    pub goes_on: u64,
 }
 
 impl MirrorCounts {
     /// Counts these, too.
     pub fn add(&mut self, other: &Self) {
-        let Self { maps, terms, admissions, lives, power_lost, in_doubt, repeated, stopped } = *other;
+        let Self { maps, terms, admissions, lives, power_lost, in_doubt, repeated, stopped, goes_on } =
+            *other;
         self.maps += maps;
         self.terms += terms;
         self.admissions += admissions;
@@ -140,19 +151,22 @@ impl MirrorCounts {
         self.in_doubt += in_doubt;
         self.repeated += repeated;
         self.stopped += stopped;
+        self.goes_on += goes_on;
     }
 }
 
 /// A group at a node while its process lives.
 pub(crate) struct GroupLife {
-    group: Group<Tags>,
+    pub(super) group: Group<Tags>,
     pub(crate) alarm: Alarm,
     /// Operations of the disk that are on their way, and the writes that syncs among them cover.
     works: BTreeMap<Op, (Work<Tags>, u64)>,
     /// What the core waits for.
     commands: BTreeMap<GroupToken, Asked>,
     /// The epoch in which the core's term has begun.
-    serving: Option<u64>,
+    pub(super) serving: Option<u64>,
+    /// What is to be kept of the core's term, as long as it is not known to be.
+    pub(super) noting: Option<KeptExclusivity>,
     /// The end of the right that the core knows.
     right: Instant,
 }
@@ -182,6 +196,7 @@ impl Mirror {
         Self {
             config: config.clone(),
             register,
+            exclusivity: KeptExclusivity::default(),
             fenced: BTreeMap::new(),
             cut_off: BTreeMap::new(),
             leader: (config.columns[0], 0),
@@ -198,12 +213,12 @@ impl Mirror {
         self.drawn >> 8
     }
 
-    fn chance(&mut self, per_mille: u32) -> bool {
+    pub(super) fn chance(&mut self, per_mille: u32) -> bool {
         self.draw() % 1000 < u64::from(per_mille)
     }
 
     /// A time of up to so many microseconds, and 50 at least.
-    fn takes(&mut self, micros: u64) -> Duration {
+    pub(super) fn takes(&mut self, micros: u64) -> Duration {
         Duration::from_micros(50 + self.draw() % micros)
     }
 
@@ -236,6 +251,12 @@ impl<M: Models> World<M> {
         let mut sum = MirrorCounts::default();
         self.mirrors.values().for_each(|mirror| sum.add(&mirror.counts));
         sum
+    }
+
+    /// What the register of a group has of who has it for itself.
+    #[must_use]
+    pub fn exclusivity(&self, volume: PgId) -> Option<Exclusivity> {
+        self.mirrors.get(&volume).map(|mirror| mirror.exclusivity.exclusivity)
     }
 
     /// Every column of the group is in sync, and remembers everything.
@@ -276,7 +297,7 @@ impl<M: Models> World<M> {
         columns
     }
 
-    fn mirror(&mut self, volume: PgId) -> &mut Mirror {
+    pub(super) fn mirror(&mut self, volume: PgId) -> &mut Mirror {
         self.mirrors.get_mut(&volume).expect("a volume with a group")
     }
 
@@ -309,6 +330,7 @@ impl<M: Models> World<M> {
                 works: BTreeMap::new(),
                 commands: BTreeMap::new(),
                 serving: None,
+                noting: None,
                 right: Instant(0),
             };
             self.running(node).groups.insert(volume, life);
@@ -541,28 +563,36 @@ impl<M: Models> World<M> {
         self.control_input(node, ControlInput::Group { spec, term: None });
     }
 
-    /// The node's group has begun to serve.
+    /// The node's group has begun to serve. The core's term begins when it is known who had the volume for itself.
     fn serves(&mut self, node: NodeId, volume: PgId) {
-        let group = &self.running(node).groups[&volume].group;
-        let (map, life, is_new_life) = (group.map().cloned(), group.life(), group.is_new_life());
-        let outlived = group.outlived();
-        let (Some(map), Some(life)) = (map, life) else { return };
-        let since = map.since;
+        let life = &self.running(node).groups[&volume];
+        let (map, serving) = (life.group.map().cloned(), life.serving);
+        let Some(map) = map else { return };
         self.mirror(volume).is_whole = map.is_whole();
-        let serving = self.running(node).groups[&volume].serving;
+        let since = map.since;
         if serving == Some(since) {
             return;
         }
         if serving.is_some() {
             self.stopped(node, volume);
         }
+        self.read_exclusivity(node, volume, since);
+    }
+
+    /// The core's term begins.
+    pub(super) fn begin_term(&mut self, node: NodeId, volume: PgId, exclusivity: Exclusivity) {
+        let group = &self.running(node).groups[&volume].group;
+        let (map, life, is_new_life) = (group.map().cloned(), group.life(), group.is_new_life());
+        let outlived = group.outlived();
+        let (Some(map), Some(life)) = (map, life) else { return };
+        let since = map.since;
         trace!(self, "{node:?} serves {volume:?} since {since}, life {life}");
         let mistake = self.mirror(volume).config.mistake;
         self.begin_life(node, volume, life);
         self.mirror(volume).leader = (node, since);
         self.mirror(volume).counts.terms += 1;
         let group = self.running(node).groups.get_mut(&volume).expect("it serves");
-        (group.serving, group.right) = (Some(since), Instant(0));
+        (group.serving, group.noting, group.right) = (Some(since), None, Instant(0));
         let life = if mistake == Some(DriverMistake::ForgetLife) { 1 } else { life };
         let journal = DiskJournal {
             volume,
@@ -572,7 +602,8 @@ impl<M: Models> World<M> {
         };
         let all = (0..self.places.len() as u16).map(NodeId).filter(|node| Some(*node) != outlived);
         let acquainted = all.filter(|_| mistake != Some(DriverMistake::ForgetAcquainted)).collect();
-        let term = Some(CoreTerm { journal, cards: CardJournal::default(), acquainted });
+        let cards = KnownCards::Exclusivity(exclusivity);
+        let term = Some(CoreTerm { journal, cards, acquainted });
         let spec = self.spec_of(volume, node, since);
         self.control_input(node, ControlInput::Group { spec, term });
     }

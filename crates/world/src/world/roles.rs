@@ -5,8 +5,8 @@
 //! medium by then or never, whether or not that node still runs.
 
 use cards_core::{
-    CardJournal, ControlInput, DiskWork, Duration, Input, IoError, Marks, NodeId, OpId, PgId, Term,
-    VolumeSpec, mix,
+    CardJournal, ControlInput, DiskWork, Duration, Input, IoError, KnownCards, Marks, NodeId, OpId, PgId,
+    Term, VolumeSpec, mix,
 };
 
 use super::{Action, World};
@@ -136,7 +136,9 @@ impl<M: Models> World<M> {
             }
             term = Some(Term {
                 journal: self.journals[&volume],
-                cards: self.place(node).journals.get(&volume).cloned().unwrap_or_default(),
+                cards: KnownCards::Journal(
+                    self.place(node).journals.get(&volume).cloned().unwrap_or_default(),
+                ),
                 acquainted: (0..self.places.len() as u16).map(NodeId).collect(),
             });
         }

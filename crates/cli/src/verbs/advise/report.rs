@@ -168,7 +168,9 @@ impl Part {
                 continue;
             }
             let biased = match case.replacement {
-                Replacement::WTinyLfu | Replacement::WTinyLfu10 => trace.rate != Rate::ALL,
+                Replacement::WTinyLfu | Replacement::WTinyLfu10 | Replacement::WTinyLfuAdaptive => {
+                    trace.rate != Rate::ALL
+                }
                 Replacement::TwoQ => !trace.grows,
                 _ => false,
             };

@@ -158,7 +158,7 @@ fn predicts(name: &str, requests: &[Request], sampled: &[Sampled], cases: &[Case
         let exact = exact(requests, case, begin(sampled));
         println!("{name}, {case:?}: {predicted:.3?}, exact {exact:.3?}");
         let most = match case.replacement {
-            Replacement::WTinyLfu | Replacement::WTinyLfu10 => BIASED_ERROR,
+            Replacement::WTinyLfu | Replacement::WTinyLfu10 | Replacement::WTinyLfuAdaptive => BIASED_ERROR,
             Replacement::TwoQ if !trace.grows => BIASED_ERROR,
             _ => ERROR,
         };
