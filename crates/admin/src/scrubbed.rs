@@ -11,7 +11,10 @@ pub struct Scrubbed {
     pub unverified: u64,
     /// Bytes that do not fit their checksums, or cannot be read.
     pub damaged: u64,
-    /// Where these are; the first thousand places.
+    /// Bytes of copies of a mirrored volume that did not fit their checksums, and were written anew from another copy.
+    #[serde(default)]
+    pub repaired: u64,
+    /// Where what is damaged and what was repaired are; the first thousand places.
     pub places: Vec<Damage>,
 }
 
@@ -24,4 +27,7 @@ pub struct Damage {
     pub length: u64,
     /// What is wrong, for people.
     pub reason: String,
+    /// It was written anew from another copy.
+    #[serde(default)]
+    pub repaired: bool,
 }

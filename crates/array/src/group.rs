@@ -16,6 +16,7 @@
 //! | `io` | what the driver does |
 //! | `column` | a column at its node: what it takes, from which primary |
 //! | `primary` | the primary, from the first message of its term to the last |
+//! | `primary::repair` | units that do not fit their checksums, written anew from another column |
 //! | `mistakes` | deliberate ones, for the tests |
 //!
 //! # Invariants
@@ -75,7 +76,7 @@ use primary::Primary;
 pub use exclusivity::KeptExclusivity;
 pub use extents::{EXTENTS_MAX, Extent, Extents};
 pub use fence::GroupTiming;
-pub use io::{Answer, Command, CommandError, Disk, Op, Output, Record, Token, Work};
+pub use io::{Answer, Command, CommandError, Disk, Op, Output, Record, Token, Work, WorkError};
 pub use map::{COLUMNS_MAX, Map, MapColumn, MapError, Member, Placement, State, Term};
 pub use map_bytes::{MAP_BYTES_MAX, MapBytesError};
 pub use message::{Memory, Message, Report};
@@ -250,9 +251,8 @@ impl<P: Clone> Group<P> {
         self.settle(now);
     }
 
-    /// An operation of the own column has ended: with the bytes, if it was a read. After an error nothing more is asked of the
-    /// column.
-    pub fn done(&mut self, now: Instant, op: Op, result: Result<Option<P>, ()>) {
+    /// An operation of the own column has ended: with the bytes, if it was a read.
+    pub fn done(&mut self, now: Instant, op: Op, result: Result<Option<P>, WorkError>) {
         if let Some(purpose) = self.out.ops.remove(&op) {
             self.column.done(now, purpose, result, &mut self.out);
         }
@@ -358,6 +358,7 @@ impl<P: Clone> Group<P> {
                 self.column.stable(term, floor, &mut self.out);
             }
             Message::Get { .. }
+            | Message::Verify { .. }
             | Message::Put { .. }
             | Message::Open { .. }
             | Message::Harden { .. }
@@ -401,7 +402,8 @@ impl<P: Clone> Group<P> {
                 self.deliver(now, self.me.node, message);
             }
             let Some(primary) = &mut self.primary else { return };
-            if self.column.failed {
+            self.column.is_outdated |= primary.loses_own();
+            if self.column.failed || self.column.is_outdated {
                 self.step_down(now);
                 continue;
             }
@@ -497,7 +499,7 @@ impl<P: Clone> Group<P> {
         let is_silent = is_own || self.column.heard + self.patience() <= now;
         let is_promised = self.column.promise.blocks(now, self.me.node).is_some()
             && !self.made.is(Mistake::SealWithinPromise);
-        if !is_silent || is_promised || self.column.failed {
+        if !is_silent || is_promised || self.column.failed || self.column.is_outdated {
             return;
         }
         let mut map = map;

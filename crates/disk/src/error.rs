@@ -131,10 +131,11 @@ pub enum JobError {
     Object(ObjectError),
     /// What was read of a managed disk is not what was written there. Nothing of it was delivered.
     #[error(
-        "checksum: the 4 KiB at byte {offset} of the volume are not what was written there; write them anew from a backup, and see to the \
-         device"
+        "checksum: the {} KiB at byte {offset} of the volume are not what was written there; write them anew from a backup, and see to the \
+         device",
+        length / 1024
     )]
-    Damaged { offset: u64 },
+    Damaged { offset: u64, length: u64 },
     /// A managed disk could not keep its tables, or make durable what it had taken.
     #[error(
         "the managed disk has failed: it could not write its tables, or sync; see the kernel's log (dmesg), and restart the daemon"

@@ -340,10 +340,13 @@ fn a_damaged_unit_is_an_error_that_names_it() {
     File::options().write(true).open(&path).unwrap().write_all_at(&[!unit[77]], at + 77).unwrap();
     let managed = open(&path);
     let column = column(&managed, key);
-    let damaged = Err(JobError::Damaged { offset: MIB + 5 * UNIT_BYTES });
+    let damaged = Err(JobError::Damaged { offset: MIB + 5 * UNIT_BYTES, length: UNIT_BYTES });
     assert_eq!(done(&column, get(MIB, MIB)), damaged);
     assert_eq!(done(&column, get(MIB, 5 * UNIT_BYTES)), Ok(Some(bytes[..5 * UNIT].to_vec())));
     assert_eq!(managed.damaged(), 1);
+    let verify = |offset, length| Work::Verify { extent: Extent { offset, length } };
+    assert_eq!(done(&column, verify(MIB, 5 * UNIT_BYTES)), Ok(None));
+    assert_eq!(done(&column, verify(0, 2 * MIB)), damaged);
     assert_eq!(done(&column, put(MIB + 5 * UNIT_BYTES, unit.to_vec(), false)), Ok(None));
     assert_eq!(done(&column, get(MIB, MIB)), Ok(Some(bytes)));
 }

@@ -200,7 +200,7 @@ fn a_flipped_bit_is_an_error_of_its_unit_until_that_is_written_anew() {
 
     let managed = open(&path);
     let disk = volume(&managed, "data");
-    let damaged = Err(JobError::Damaged { offset: MIB + 5 * UNIT });
+    let damaged = Err(JobError::Damaged { offset: MIB + 5 * UNIT, length: UNIT });
     data_thread(async {
         let engine = Engine::new(&disk);
         assert_eq!(read(&engine, MIB, 64 << 10).await, damaged.clone());

@@ -9,7 +9,7 @@ use cards_config::size;
 use crate::failures::Asked;
 
 /// Bytes that a checksum covers.
-const UNIT: u64 = 4096;
+pub(crate) const UNIT: u64 = 4096;
 /// Units of one disk that are remembered; what is found beyond is only counted.
 const UNITS_MAX: usize = 1 << 16;
 
@@ -39,9 +39,9 @@ impl Damage {
         self.is_any.store(!units.is_empty(), Ordering::Relaxed);
     }
 
-    /// A read has found the unit at `offset` damaged.
-    pub(crate) fn was_read(&self, offset: u64) {
-        self.note(&mut self.units(), offset, 1);
+    /// A read has found these units damaged.
+    pub(crate) fn was_read(&self, offset: u64, length: u64) {
+        self.note(&mut self.units(), offset, length);
     }
 
     /// A scrub of a range has found `places` damaged, offsets and lengths, and the rest of the range sound.
@@ -112,11 +112,11 @@ mod tests {
     fn what_is_damaged_is_known_until_it_is_overwritten_as_a_whole() {
         let damage = Damage::default();
         assert_eq!(damage.describe(), None);
-        damage.was_read(8192);
-        damage.was_read(8192);
+        damage.was_read(8192, UNIT);
+        damage.was_read(8192, UNIT);
         let said = damage.describe().unwrap();
         assert!(said.starts_with("the 4 KiB at byte 8192 are not"), "{said}");
-        damage.was_read(65536);
+        damage.was_read(65536, UNIT);
         assert!(damage.describe().unwrap().starts_with("8 KiB are not"));
         for none in [
             asked("read", 0, 1 << 20),
@@ -136,8 +136,8 @@ mod tests {
     #[test]
     fn a_scrub_replaces_what_is_known_of_its_range() {
         let damage = Damage::default();
-        damage.was_read(0);
-        damage.was_read(1 << 20);
+        damage.was_read(0, UNIT);
+        damage.was_read(1 << 20, UNIT);
         damage.was_scrubbed(0, 1 << 20, [(4096, 8192)].into_iter());
         assert_eq!((damage.bytes(), damage.scrubbed()), (12288, 2), "what lies behind it stays");
         damage.was_scrubbed(0, 2 << 20, std::iter::empty());

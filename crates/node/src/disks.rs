@@ -27,7 +27,7 @@ impl Local {
                         let damage = &local.node.damage[disk];
                         match completion.result {
                             Ok(_) => damage.was_done(&asked),
-                            Err(JobError::Damaged { offset }) => damage.was_read(offset),
+                            Err(JobError::Damaged { offset, length }) => damage.was_read(offset, length),
                             Err(_) => {}
                         }
                         if let Err(error) = completion.result {

@@ -6,11 +6,13 @@
 //! |---|---|
 //! | `news` | what the registry says of groups, and what the core hears of that |
 //! | `commands` | what the core asks of a group at its primary |
+//! | `damage` | what does not fit its checksums at a copy, and scrubs |
 //! | `exclusivity` | which card has a group's volume for itself, as the registry keeps it |
 //! | `place` | columns that take the place of others |
 //! | `register` | the group's questions to the registry |
 
 mod commands;
+pub(crate) mod damage;
 mod exclusivity;
 mod news;
 mod place;
@@ -20,7 +22,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cards_array::group::{Group, Member, Op, Output, Work};
+use cards_array::group::{Extent, Group, Member, Op, Output, Work, WorkError};
 use cards_core::{ControlInput, Instant, NodeId, PgId};
 use cards_disk::JobError;
 
@@ -164,6 +166,9 @@ impl Local {
             Output::CaughtUp(extents) => drop(self.hosted(of, |hosted| hosted.column.caught_up(extents))),
             Output::ReadMap => self.ask_register(of, None),
             Output::Propose(map) => self.ask_register(of, Some(map)),
+            Output::Damaged { column, extent, is_repaired } => {
+                self.group_damaged(of, column, extent, is_repaired);
+            }
             Output::Serves(_) => self.group_serves(of),
             Output::Stopped => self.group_stopped(of),
             Output::Done { token, result } => self.group_done(of, token, result),
@@ -196,12 +201,16 @@ impl Local {
                 Ok(None) => counts.has_written(written),
                 Err(_) => {}
             }
-            let result = result.map(|bytes| bytes.map(Bytes::new)).map_err(|error| {
-                tracing::error!(
-                    group = of.0,
-                    %error,
-                    "the copy of a mirrored volume is given up here: its disk has failed"
-                );
+            let result = result.map(|bytes| bytes.map(Bytes::new)).map_err(|error| match error {
+                JobError::Damaged { offset, length } => WorkError::Damaged(Extent { offset, length }),
+                error => {
+                    tracing::error!(
+                        group = of.0,
+                        %error,
+                        "the copy of a mirrored volume is given up here: its disk has failed"
+                    );
+                    WorkError::Disk
+                }
             });
             home.call(move |local| local.same_group(of, begun, |group, now| group.done(now, op, result)));
         });

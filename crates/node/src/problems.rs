@@ -10,6 +10,7 @@ use cards_coordinator::{ColumnState, GroupColumn};
 use cards_core::NodeId;
 
 use crate::attach::losses;
+use crate::groups::damage;
 use crate::mirrors::mirror;
 use crate::node::Node;
 use crate::node::card::Card;
@@ -80,6 +81,7 @@ pub(crate) fn of(node: &Node, members: &[Member], volumes: &[Volume]) -> Vec<Pro
     }
     problems.extend(node.groups.all().iter().filter_map(|known| copies(node, known)));
     problems.extend(node.groups.all().iter().filter_map(|known| replaced(node, known)));
+    problems.extend(node.groups.all().iter().filter_map(|known| lost_at_all_copies(node, known)));
     problems.extend(node.cards.all().iter().filter_map(|card| requests(node, card)));
     problems.extend(damaged(node).into_iter().map(|text| Problem::new(Harm::Risk, text)));
     problems.sort_by_key(|problem| problem.harm);
@@ -174,6 +176,16 @@ fn replaced(node: &Node, known: &Known) -> Option<Problem> {
     let steps: Vec<String> = steps.collect();
     let text = || format!("volume {}: its copies change: {}", known.record.name, steps.join("; "));
     (!steps.is_empty()).then(|| Problem::new(Harm::Note, text()))
+}
+
+/// Data of a mirrored volume that fit their checksums at none of its copies in sync.
+fn lost_at_all_copies(node: &Node, known: &Known) -> Option<Problem> {
+    let remedy = format!(
+        "write them anew from a backup, as a whole, and see to the devices; `cards volume scrub {}` lists all that are damaged, and says so \
+         if none are any more",
+        known.record.name
+    );
+    Some(Problem::failing(Harm::Failing, damage::describe(node, known)?, &remedy))
 }
 
 /// What is wrong with the disks of this node.

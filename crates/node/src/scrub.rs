@@ -1,11 +1,19 @@
 //! Volumes of this node's managed disks, read and compared with their checksums.
 
+use std::sync::Arc;
+
 use cards_admin::{Damage, Refusal, RefusalKind, SCRUB_BYTES_MAX, Scrubbed};
 
+use crate::groups;
 use crate::node::Node;
 
 /// Looks at a part of a volume.
-pub(crate) async fn part(node: &Node, volume: &str, offset: u64, length: u64) -> Result<Scrubbed, Refusal> {
+pub(crate) async fn part(
+    node: &Arc<Node>,
+    volume: &str,
+    offset: u64,
+    length: u64,
+) -> Result<Scrubbed, Refusal> {
     let refused = |kind, message: String| Refusal { kind, message };
     if length > SCRUB_BYTES_MAX {
         let message = format!("{length} bytes are more than one request may look at, {SCRUB_BYTES_MAX}");
@@ -13,13 +21,11 @@ pub(crate) async fn part(node: &Node, volume: &str, offset: u64, length: u64) ->
     }
     let Some(number) = node.own.iter().position(|spec| spec.name == volume) else {
         let spec = node.volume(volume).ok_or_else(|| Refusal::no_such_volume(volume))?;
-        let message = match spec.id.is_plain() {
-            true => {
-                let at = node.primary_name(spec.id);
-                format!("the disk of volume {volume} is at node {at}: ask the daemon there")
-            }
-            false => format!("volume {volume} is mirrored; its copies cannot be scrubbed yet"),
-        };
+        if !spec.id.is_plain() {
+            return groups::damage::scrub(node, volume, spec.id, offset, length).await;
+        }
+        let at = node.primary_name(spec.id);
+        let message = format!("the disk of volume {volume} is at node {at}: ask the daemon there");
         return Err(refused(RefusalKind::Failed, message));
     };
     let Some(managed) = node.disks[number].managed() else {
@@ -52,11 +58,13 @@ pub fn scrubbed(found: cards_disk::Scrub) -> Scrubbed {
         offset: place.offset,
         length: place.length,
         reason: place.reason(),
+        repaired: false,
     };
     Scrubbed {
         bytes: found.bytes,
         unverified: found.unverified,
         damaged: found.damaged,
+        repaired: 0,
         places: found.places.into_iter().map(damage).collect(),
     }
 }

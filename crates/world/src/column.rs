@@ -90,6 +90,7 @@ impl Column {
                 return Some(self.media.range(sectors.start, sectors.len()));
             }
             Work::Write { extent, payload, .. } => self.media.write(extent.offset as usize, payload),
+            Work::Verify { .. } => {}
             Work::Sync => {
                 self.media.synced(None, covered);
                 self.clean();
@@ -114,7 +115,7 @@ impl Column {
                     }
                 }
             }
-            Work::Read { .. } | Work::Sync => {}
+            Work::Read { .. } | Work::Verify { .. } | Work::Sync => {}
             work if is_done() => _ = self.apply(work, 0),
             _ => {}
         }

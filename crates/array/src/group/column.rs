@@ -15,7 +15,7 @@ use cards_layout::format::Uuid;
 
 use super::extents::{Extent, Extents};
 use super::fence::{GroupTiming, Promise};
-use super::io::{Disk, Output, Outputs, Purpose, Record, Work};
+use super::io::{Disk, Output, Outputs, Purpose, Record, Work, WorkError};
 use super::map::{Map, Member, State, Term};
 use super::message::{Memory, Message, Report};
 use super::mistakes::{Made, Mistake};
@@ -48,6 +48,8 @@ pub(super) struct Column {
     report: Option<Report>,
     /// Writes of the sealed term that are in place and may not be at other columns.
     writes: BTreeMap<u64, Extent>,
+    /// Of these, writes that were not done because bytes around them do not fit their checksums: which.
+    refused: BTreeMap<u64, Extent>,
     busy: BTreeSet<u64>,
     floor: u64,
     /// The same of earlier terms and processes: each has a release of its own.
@@ -57,6 +59,9 @@ pub(super) struct Column {
     syncing: BTreeSet<u64>,
     is_admitting: bool,
     pub(super) failed: bool,
+    /// It has something that a command has replaced, as the node has found as the primary: it is not in sync, whatever a map says, until it
+    /// is being filled.
+    pub(super) is_outdated: bool,
     /// When the primary was heard of last.
     pub(super) heard: Instant,
 }
@@ -100,6 +105,7 @@ impl Column {
             memory: if disk.record.is_lossy { Memory::Lossy } else { Memory::Restarted },
             report: None,
             writes: BTreeMap::new(),
+            refused: BTreeMap::new(),
             busy: BTreeSet::new(),
             floor: 0,
             carried: disk.dirty.iter().collect(),
@@ -108,6 +114,7 @@ impl Column {
             syncing: BTreeSet::new(),
             is_admitting: false,
             failed: false,
+            is_outdated: false,
             heard: if forgets { Instant(0) } else { now },
         }
     }
@@ -125,7 +132,7 @@ impl Column {
     fn gate(&self, term: Term) -> Gate {
         let sealed = self.sealed.as_ref().map(|map| map.term);
         let below = self.refused_below();
-        if self.failed {
+        if self.failed || self.is_outdated {
             Gate::Failed
         } else if term < below && !(self.made.is(Mistake::AcceptEarlierEpoch) && self.sealed.is_some()) {
             Gate::Refused(below)
@@ -158,6 +165,7 @@ impl Column {
         if !state.is_some_and(|column| column.disk == self.disk && is_written(column.state)) {
             return;
         }
+        self.is_outdated &= state.is_some_and(|column| column.state == State::Sync);
         if self.sealing.as_ref().is_some_and(|sealing| sealing.term == term) {
             // The primary is there, and waits: nobody is to take over from it.
             self.heard = now;
@@ -213,6 +221,7 @@ impl Column {
     fn is_sealed<P>(&mut self, now: Instant, out: &mut Outputs<P>) {
         let Some(map) = self.sealing.take() else { return };
         self.carried.extend(mem::take(&mut self.writes).into_values());
+        self.refused.clear();
         self.floor = 0;
         self.opened = None;
         self.syncing.clear();
@@ -252,7 +261,7 @@ impl Column {
         out: &mut Outputs<P>,
     ) {
         let is_primary = self.sealed.as_ref().is_some_and(|map| map.primary == member);
-        if self.failed || !is_primary || self.sealing.is_some() {
+        if self.failed || self.is_outdated || !is_primary || self.sealing.is_some() {
             if self.sealing.as_ref().is_none_or(|sealing| sealing.term > term) {
                 self.passes(from, term, out);
             }
@@ -272,6 +281,7 @@ impl Column {
         }
         self.floor = floor;
         let later = self.writes.split_off(&floor.saturating_add(1));
+        self.refused = self.refused.split_off(&floor.saturating_add(1));
         for extent in mem::replace(&mut self.writes, later).into_values() {
             out.push(Output::Release(extent));
         }
@@ -283,11 +293,16 @@ impl Column {
             Message::Get { term, number, extent } if self.passes(from, term, out) => {
                 out.work(Work::Read { extent }, Purpose::Get { to: from, term, number });
             }
+            Message::Verify { term, number, extent } if self.passes(from, term, out) => {
+                out.work(Work::Verify { extent }, Purpose::Verify { to: from, term, number });
+            }
             Message::Put { term, number, floor, extent, payload, missed, origin }
                 if self.passes(from, term, out) =>
             {
                 self.stable(term, floor, out);
-                if number <= self.floor || self.writes.contains_key(&number) {
+                if let Some(&extent) = self.refused.get(&number) {
+                    out.send(from, Message::Damaged { term, number, extent });
+                } else if number <= self.floor || self.writes.contains_key(&number) {
                     out.send(from, Message::PutDone { term, number });
                 } else if self.busy.insert(number) {
                     let purpose = Purpose::Put { to: from, number, extent, missed, origin };
@@ -373,17 +388,34 @@ impl Column {
         &mut self,
         now: Instant,
         purpose: Purpose,
-        result: Result<Option<P>, ()>,
+        result: Result<Option<P>, WorkError>,
         out: &mut Outputs<P>,
     ) {
-        let Ok(payload) = result else {
-            self.failed = true;
-            if let Some(map) = &self.sealed {
-                out.send(map.primary.node, Message::Failed { term: map.term });
+        let payload = match (result, &purpose) {
+            (Ok(payload), _) => payload,
+            (
+                Err(WorkError::Damaged(extent)),
+                &(Purpose::Get { to, term, number } | Purpose::Verify { to, term, number }),
+            ) => return out.send(to, Message::Damaged { term, number, extent }),
+            (Err(WorkError::Damaged(damaged)), &Purpose::Put { to, number, extent, .. }) => {
+                self.busy.remove(&number);
+                let Some(term) = self.sealed.as_ref().map(|map| map.term) else { return };
+                // It is not done later either, when others may have written there.
+                self.writes.insert(number, extent);
+                self.refused.insert(number, damaged);
+                out.send(to, Message::Damaged { term, number, extent: damaged });
+                return self.go_on_sealing(now, false, out);
             }
-            return;
+            (Err(_), _) => {
+                self.failed = true;
+                if let Some(map) = &self.sealed {
+                    out.send(map.primary.node, Message::Failed { term: map.term });
+                }
+                return;
+            }
         };
         match purpose {
+            Purpose::Verify { to, term, number } => out.send(to, Message::Verified { term, number }),
             Purpose::Get { to, term, number } => {
                 if let Some(payload) = payload {
                     out.send(to, Message::Got { term, number, payload });

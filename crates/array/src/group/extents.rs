@@ -19,6 +19,35 @@ impl Extent {
         self.offset + self.length
     }
 
+    /// The units of so many bytes each that have a byte of it.
+    #[must_use]
+    pub const fn whole(self, unit: u64) -> Self {
+        let offset = self.offset - self.offset % unit;
+        Self { offset, length: self.end().next_multiple_of(unit) - offset }
+    }
+
+    /// The units of so many bytes each that are in it as a whole.
+    #[must_use]
+    pub const fn inner(self, unit: u64) -> Option<Self> {
+        let (offset, end) = (self.offset.next_multiple_of(unit), self.end() - self.end() % unit);
+        if offset < end { Some(Self { offset, length: end - offset }) } else { None }
+    }
+
+    /// The bytes of both.
+    #[must_use]
+    pub fn common(self, other: Self) -> Option<Self> {
+        let (offset, end) = (self.offset.max(other.offset), self.end().min(other.end()));
+        (offset < end).then(|| Self { offset, length: end - offset })
+    }
+
+    /// What lies before `other`, and behind it.
+    pub fn around(self, other: Self) -> impl DoubleEndedIterator<Item = Self> {
+        let before = (self.offset, self.end().min(other.offset));
+        let behind = (self.offset.max(other.end()), self.end());
+        let parts = [before, behind].into_iter().filter(|(offset, end)| offset < end);
+        parts.map(|(offset, end)| Self { offset, length: end - offset })
+    }
+
     /// Whether a byte is in both.
     #[must_use]
     pub const fn overlaps(self, other: Self) -> bool {
@@ -90,6 +119,12 @@ impl Extents {
     /// The ranges, ascending.
     pub fn iter(&self) -> impl Iterator<Item = Extent> + '_ {
         self.0.iter().map(|(&offset, &end)| Extent { offset, length: end - offset })
+    }
+
+    /// The units of so many bytes each that have a byte in it.
+    #[must_use]
+    pub fn whole(&self, unit: u64) -> Self {
+        self.iter().map(|extent| extent.whole(unit)).collect()
     }
 
     /// Makes them at most `most` ranges, of which there is one at least, by adding the bytes between neighbours: where least is

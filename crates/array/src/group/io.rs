@@ -72,12 +72,27 @@ pub enum Work<P> {
         /// Some column does not get them.
         missed: bool,
     },
+    /// Read bytes, compare them with their checksums, and forget them: what is on the medium counts, not what is in a cache.
+    Verify {
+        /// Which.
+        extent: Extent,
+    },
     /// Make all writes durable that are done.
     Sync,
     /// Change the column's entry in the table of columns, durably.
     SetRecord(Record),
     /// Note that columns have missed these ranges, durably.
     MarkMissed(Extents),
+}
+
+/// Why an operation of the own column was not done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WorkError {
+    /// The disk has failed: nothing more is asked of the column.
+    Disk,
+    /// Bytes that the operation reads do not fit their checksums; those of a write are the rest of units which it does not write as a
+    /// whole, and it was not done there. The range is the first of them, in whole units.
+    Damaged(Extent),
 }
 
 /// A command to a group at its primary.
@@ -97,6 +112,12 @@ pub enum Command<P> {
         /// Which command it is, if its client may repeat it.
         origin: Option<Origin>,
     },
+    /// Read bytes at each column in sync, compare them with their checksums, and write anew from another column what does not fit. Its
+    /// finds are [`Output::Damaged`].
+    Verify {
+        /// Which bytes: whole units, no more than one copy may have.
+        extent: Extent,
+    },
     /// Make durable all that was complete before.
     Flush,
 }
@@ -110,6 +131,9 @@ pub enum CommandError {
     InDoubt,
     /// Its client has had the answer.
     Answered,
+    /// Bytes that it reads fit their checksums at no column in sync: [`Output::Damaged`] says which. Those of a write are the rest of
+    /// units that it does not write as a whole.
+    Damaged,
 }
 
 impl fmt::Display for CommandError {
@@ -120,6 +144,9 @@ impl fmt::Display for CommandError {
                 "the command may have been applied: all nodes that would know were started again"
             }
             Self::Answered => "the command was answered before",
+            Self::Damaged => {
+                "bytes fit their checksums at no column in sync; writing them anew, in whole units, heals them"
+            }
         })
     }
 }
@@ -169,6 +196,15 @@ pub enum Output<P> {
     Serves(Term),
     /// It is the primary no more. Commands that are open are left to their clients.
     Stopped,
+    /// A column has had units that do not fit their checksums.
+    Damaged {
+        /// The column.
+        column: u8,
+        /// The units.
+        extent: Extent,
+        /// They were written anew from another column. Else no column in sync has them, and they stay as they are.
+        is_repaired: bool,
+    },
     /// A command has ended.
     Done {
         /// Which.
@@ -193,6 +229,7 @@ pub(super) struct Outputs<P> {
 #[derive(Clone, Debug)]
 pub(super) enum Purpose {
     Get { to: NodeId, term: Term, number: u64 },
+    Verify { to: NodeId, term: Term, number: u64 },
     Put { to: NodeId, number: u64, extent: Extent, missed: bool, origin: Option<Origin> },
     Harden { to: NodeId, term: Term, number: u64, admits: bool },
     Seal,

@@ -61,6 +61,31 @@ pub enum Message<P> {
         /// The bytes.
         payload: P,
     },
+    /// A primary wants bytes compared with their checksums.
+    Verify {
+        /// Its term.
+        term: Term,
+        /// The number of the request.
+        number: u64,
+        /// Which.
+        extent: Extent,
+    },
+    /// They fit.
+    Verified {
+        /// The term of the request.
+        term: Term,
+        /// Its number.
+        number: u64,
+    },
+    /// Bytes that a request of the primary has to read do not fit their checksums: it was not done.
+    Damaged {
+        /// The term of the request.
+        term: Term,
+        /// Its number.
+        number: u64,
+        /// The first of them, in whole units.
+        extent: Extent,
+    },
     /// A primary has bytes written: those of a command, or a copy.
     Put {
         /// Its term.
@@ -183,6 +208,9 @@ impl<P> Message<P> {
             Self::Waiting { term } => Message::Waiting { term },
             Self::Sealed { term, report } => Message::Sealed { term, report },
             Self::Get { term, number, extent } => Message::Get { term, number, extent },
+            Self::Verify { term, number, extent } => Message::Verify { term, number, extent },
+            Self::Verified { term, number } => Message::Verified { term, number },
+            Self::Damaged { term, number, extent } => Message::Damaged { term, number, extent },
             Self::PutDone { term, number } => Message::PutDone { term, number },
             Self::Open { term, origins, missed } => Message::Open { term, origins, missed },
             Self::Opened { term } => Message::Opened { term },

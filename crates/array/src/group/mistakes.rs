@@ -62,6 +62,8 @@ pub(super) enum Mistake {
     TrustReturned,
     /// The promise of a column that has left counts in the place of the one of its successor.
     CountRetired,
+    /// What is being repaired does not keep writes out.
+    RepairOvertakes,
 }
 
 /// The mistake that a machine makes, and how much it remembers: none, and all that is allowed, outside tests.

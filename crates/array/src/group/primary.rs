@@ -8,6 +8,8 @@
 //! | `Reading` | cards of the last primary are void; reads are served |
 //! | `Serving` | the map changes: the next term begins with `Sealing` |
 
+mod repair;
+
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -24,14 +26,17 @@ use super::map::{COLUMNS_MAX, Map, MapColumn, MapError, Member, Placement, State
 use super::message::{Memory, Message, Report};
 use super::mistakes::{Made, Mistake};
 use super::origins::{Known, Origin, Origins};
+use repair::Mended;
 
 /// What a group is, beside its map.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Size {
     /// Bytes of a column.
     pub bytes: u64,
-    /// Bytes of one copy from a column to another.
+    /// Bytes of one copy from a column to another: whole units.
     pub copy_bytes: u64,
+    /// Bytes that have a checksum of their own; `bytes` are whole units.
+    pub unit_bytes: u64,
 }
 
 /// Bytes of writes that are open at the columns, beyond which others wait: a column that needs longer for so many than
@@ -95,6 +100,13 @@ enum Reason {
     Command(Token),
     Reconcile,
     Fill,
+    /// They are compared with their checksums.
+    Verify(Token),
+    /// Damaged units of a column are written anew, for the read or write of this number, which has found them.
+    Repair {
+        of: u64,
+        column: u8,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -105,10 +117,40 @@ struct Put<P> {
     reason: Reason,
     targets: Mask,
     confirmed: Mask,
-    /// All columns that must have it have it.
+    /// Columns that did not do it, and the damaged units around it.
+    damage: Vec<(u8, Extent)>,
+    /// Columns whose bytes there are damaged, although they have done it.
+    unfit: Mask,
+    /// All columns that must have it have it, or none of them could do it.
     is_complete: bool,
+    has_failed: bool,
     since: Instant,
     again: Again,
+}
+
+impl<P> Put<P> {
+    fn new(
+        now: Instant,
+        timing: &GroupTiming,
+        (extent, payload, origin): (Extent, P, Option<Origin>),
+        reason: Reason,
+        targets: Mask,
+    ) -> Self {
+        Self {
+            extent,
+            payload,
+            origin,
+            reason,
+            targets,
+            confirmed: Mask::default(),
+            damage: Vec::new(),
+            unfit: Mask::default(),
+            is_complete: false,
+            has_failed: false,
+            since: now,
+            again: Again::first(now, timing),
+        }
+    }
 }
 
 /// A write that has not begun.
@@ -125,6 +167,12 @@ struct Get {
     from: u8,
     reason: Reason,
     again: Again,
+    /// It waits for a repair of its column: columns that do not have what is damaged there.
+    repair: Option<Mask>,
+    /// What was repaired last.
+    mended: Option<Extent>,
+    /// Columns whose repair did not help.
+    passed: Mask,
 }
 
 /// When what costs bytes is sent again: after a pause that doubles each time, up to [`Again::LONGEST`] times the first one. A disk or a link
@@ -168,6 +216,8 @@ struct Fill {
     todo: VecDeque<Extent>,
     /// What it has missed and has confirmed.
     copied: Extents,
+    /// What it has missed, and no column in sync has: it is not admitted before clients have written it anew.
+    lacks: Extents,
     step: FillStep,
 }
 
@@ -211,6 +261,10 @@ pub(super) struct Primary<P> {
     next_number: u64,
     puts: BTreeMap<u64, Put<P>>,
     gets: BTreeMap<u64, Get>,
+    /// What is being compared with checksums.
+    verifies: BTreeMap<Token, Extent>,
+    /// Repairs that have ended.
+    mended: Vec<Mended>,
     hardens: BTreeMap<u64, Harden>,
     /// Commands that something open is in the way of.
     waiting: VecDeque<(Token, Command<P>)>,
@@ -268,6 +322,8 @@ impl<P: Clone> Primary<P> {
             next_number: 1,
             puts: BTreeMap::new(),
             gets: BTreeMap::new(),
+            verifies: BTreeMap::new(),
+            mended: Vec::new(),
             hardens: BTreeMap::new(),
             waiting: VecDeque::new(),
             held: VecDeque::new(),
@@ -321,6 +377,9 @@ impl<P: Clone> Primary<P> {
                 again.push_back((token, Command::Read { extent: get.extent }));
             }
         }
+        let verifies = mem::take(&mut self.verifies).into_iter();
+        again.extend(verifies.map(|(token, extent)| (token, Command::Verify { extent })));
+        self.mended.clear();
         let hardens = mem::take(&mut self.hardens).into_values();
         again.extend(hardens.filter_map(|harden| Some((harden.token?, Command::Flush))));
         let held = mem::take(&mut self.held).into_iter();
@@ -477,6 +536,7 @@ impl<P: Clone> Primary<P> {
         let gets = self
             .gets
             .iter_mut()
+            .filter(|(_, get)| get.repair.is_none())
             .filter_map(|(number, get)| get.again.is_due(now, &timing).then_some(*number));
         for number in gets.collect::<Vec<_>>() {
             self.send_get(number, &self.gets[&number], out);
@@ -487,7 +547,8 @@ impl<P: Clone> Primary<P> {
     }
 
     fn send_put(&self, number: u64, put: &Put<P>, out: &mut Outputs<P>) {
-        for column in put.targets.without(put.confirmed).without(self.given_up).columns() {
+        let targets = put.targets.without(put.confirmed).without(put.damaged());
+        for column in targets.without(self.given_up).columns() {
             let Put { extent, payload, origin, .. } = put.clone();
             let (term, floor, missed) = (self.map.term, self.floor(), !self.map.is_whole());
             let put = Message::Put { term, number, floor, extent, payload, missed, origin };
@@ -496,8 +557,12 @@ impl<P: Clone> Primary<P> {
     }
 
     fn send_get(&self, number: u64, get: &Get, out: &mut Outputs<P>) {
-        let get_it = Message::Get { term: self.map.term, number, extent: get.extent };
-        out.send(self.node(get.from), get_it);
+        let (term, extent) = (self.map.term, get.extent);
+        let message = match get.reason {
+            Reason::Verify(_) => Message::Verify { term, number, extent },
+            _ => Message::Get { term, number, extent },
+        };
+        out.send(self.node(get.from), message);
     }
 
     fn send_harden(&self, number: u64, harden: &Harden, out: &mut Outputs<P>) {
@@ -561,6 +626,14 @@ impl<P: Clone> Primary<P> {
                 self.hear(now, column);
                 self.got(now, number, payload, out);
             }
+            Message::Verified { term: of, number } if of == term => {
+                self.hear(now, column);
+                self.verified(number, column);
+            }
+            Message::Damaged { term: of, number, extent } if of == term => {
+                self.hear(now, column);
+                self.damaged(now, number, column, extent, out);
+            }
             Message::PutDone { term: of, number } if of == term => {
                 self.hear(now, column);
                 if let Some(put) = self.puts.get_mut(&number) {
@@ -584,6 +657,7 @@ impl<P: Clone> Primary<P> {
     /// Goes on as far as it can.
     pub(super) fn advance(&mut self, now: Instant, out: &mut Outputs<P>, own: &Column) {
         self.settle_puts();
+        self.go_on_after_repairs(now, out);
         self.settle_hardens();
         if self.stage == Stage::Sealing && self.written().columns().all(|c| self.reports.contains_key(&c)) {
             self.reconcile();
@@ -615,7 +689,8 @@ impl<P: Clone> Primary<P> {
         let majority = self.made.is(Mistake::MajorityAcknowledges);
         let forgets = self.made.is(Mistake::ForgetFillWrites);
         let mut fill = self.fill.as_mut();
-        let (results, applied) = (&mut self.results, &mut self.applied);
+        let (results, applied, mended) = (&mut self.results, &mut self.applied, &mut self.mended);
+        let unit = self.size.unit_bytes;
         let most = self.made.bounds().copied;
         self.puts.retain(|_, put| {
             let needed = put.targets.without(Mask(!must.0));
@@ -629,6 +704,9 @@ impl<P: Clone> Primary<P> {
                 results.push_back((token, None));
             }
             let mut awaited = put.targets.without(given_up);
+            if put.has_failed {
+                awaited = awaited.without(put.damaged());
+            }
             if forgets && put.is_complete {
                 awaited = needed;
             }
@@ -639,10 +717,13 @@ impl<P: Clone> Primary<P> {
             {
                 // What is left out stays missed, and is copied once more after the next absence.
                 fill.copied.insert_within(put.extent, most);
+                let written = put.extent.inner(unit).filter(|_| !put.has_failed);
+                written.into_iter().for_each(|written| fill.lacks.remove(written));
             }
-            if let Some(origin) = put.origin.filter(|_| !is_open) {
+            if let Some(origin) = put.origin.filter(|_| !is_open && !put.has_failed) {
                 applied.insert(origin);
             }
+            mended.extend(put.mended().filter(|_| !is_open));
             is_open
         });
     }
@@ -695,6 +776,7 @@ impl<P: Clone> Primary<P> {
             self.missed.unite(&unstable);
         }
         self.applied = self.origins.clone();
+        let mut unstable = unstable.whole(self.size.unit_bytes);
         let most = self.made.bounds().extents;
         unstable.cover(most);
         self.missed.cover(most);
@@ -704,7 +786,8 @@ impl<P: Clone> Primary<P> {
     }
 
     fn go_on_reconciling(&mut self, now: Instant, out: &mut Outputs<P>) {
-        if !self.gets.is_empty() || !self.puts.is_empty() {
+        let is_over = self.has_forgotten || self.map.in_sync().any(|column| self.broken.has(column));
+        if !self.gets.is_empty() || !self.puts.is_empty() || is_over {
             return;
         }
         if let Some(extent) = self.reconcile.pop_front() {
@@ -752,8 +835,9 @@ impl<P: Clone> Primary<P> {
         } else {
             todo.insert(Extent { offset: 0, length: self.size.bytes });
         }
-        let todo = todo.pieces(self.size.copy_bytes).collect();
-        self.fill = Some(Fill { column, todo, copied: Extents::default(), step: FillStep::Copying });
+        let todo = todo.whole(self.size.unit_bytes).pieces(self.size.copy_bytes).collect();
+        let (copied, lacks) = (Extents::default(), Extents::default());
+        self.fill = Some(Fill { column, todo, copied, lacks, step: FillStep::Copying });
     }
 
     /// The next step of a fill, and the map that is to be proposed.
@@ -782,7 +866,7 @@ impl<P: Clone> Primary<P> {
                     }
                     self.get(now, extent, (self.own, Reason::Fill), out);
                 }
-                None if !self.puts.values().any(is_behind) => {
+                None if fill.lacks.is_empty() && !self.puts.values().any(is_behind) => {
                     fill.step = FillStep::Hardening;
                     if self.made.is(Mistake::AdmitBeforeHardened) {
                         fill.step = FillStep::Hardened;
@@ -801,11 +885,24 @@ impl<P: Clone> Primary<P> {
         None
     }
 
-    fn get(&mut self, now: Instant, extent: Extent, (from, reason): (u8, Reason), out: &mut Outputs<P>) {
-        let get = Get { extent, from, reason, again: Again::first(now, &self.timing) };
+    fn get(&mut self, now: Instant, extent: Extent, how: (u8, Reason), out: &mut Outputs<P>) {
+        self.get_numbered(now, extent, how, out);
+    }
+
+    /// The same, and its number.
+    fn get_numbered(
+        &mut self,
+        now: Instant,
+        extent: Extent,
+        (from, reason): (u8, Reason),
+        out: &mut Outputs<P>,
+    ) -> u64 {
+        let again = Again::first(now, &self.timing);
+        let get = Get { extent, from, reason, again, repair: None, mended: None, passed: Mask::default() };
         let number = self.number();
         self.send_get(number, &get, out);
         self.gets.insert(number, get);
+        number
     }
 
     fn put(&mut self, put: Put<P>, out: &mut Outputs<P>) {
@@ -828,19 +925,27 @@ impl<P: Clone> Primary<P> {
 
     /// Bytes are here.
     fn got(&mut self, now: Instant, number: u64, payload: P, out: &mut Outputs<P>) {
+        // What waits for a repair is read again, under another number.
+        if self.gets.get(&number).is_none_or(|get| get.repair.is_some()) {
+            return;
+        }
         let Some(Get { extent, from, reason, .. }) = self.gets.remove(&number) else { return };
         let mut targets: Mask = match reason {
             Reason::Command(token) => return self.results.push_back((token, Some(payload))),
+            Reason::Verify(_) => return,
             Reason::Reconcile => self.map.in_sync().collect(),
             Reason::Fill => self.fill.as_ref().map(|fill| fill.column).into_iter().collect(),
+            Reason::Repair { column, .. } => [column].into_iter().collect(),
         };
         targets = targets.without([from].into_iter().collect());
         if reason == Reason::Fill && targets != Mask::default() {
             self.copied += extent.length;
         }
-        let (origin, confirmed) = (None, Mask::default());
-        let (is_complete, since, again) = (false, now, Again::first(now, &self.timing));
-        self.put(Put { extent, payload, origin, reason, targets, confirmed, is_complete, since, again }, out);
+        let origin = match reason {
+            Reason::Repair { of, .. } => self.puts.get(&of).and_then(|put| put.origin),
+            _ => None,
+        };
+        self.put(Put::new(now, &self.timing, (extent, payload, origin), reason, targets), out);
     }
 
     /// Begins commands that nothing open is in the way of.
@@ -855,24 +960,26 @@ impl<P: Clone> Primary<P> {
                     self.harden(Some(token), out);
                     continue;
                 }
-                Command::Read { extent } => (*extent, false),
+                Command::Read { extent } | Command::Verify { extent } => (*extent, false),
                 Command::Write { extent, .. } => (*extent, true),
             };
-            let waits = behind
-                .iter()
-                .any(|(other, other_writes)| other.overlaps(extent) && (writes || *other_writes))
-                || self.held.iter().any(|(_, write)| write.extent.overlaps(extent))
-                || self.is_in_way(extent, writes)
-                || writes && self.stage < Stage::Serving;
+            // What has one checksum is written by one command at a time.
+            let unit = self.size.unit_bytes;
+            let whole = extent.whole(unit);
+            let waits =
+                behind.iter().any(|(other, other_writes)| other.overlaps(whole) && (writes || *other_writes))
+                    || self.held.iter().any(|(_, write)| write.extent.whole(unit).overlaps(whole))
+                    || self.is_in_way(extent, writes)
+                    || writes && self.stage < Stage::Serving;
             match command {
                 command if waits => {
-                    behind.push((extent, writes));
+                    behind.push((whole, writes));
                     self.waiting.push_back((token, command));
                 }
                 Command::Write { extent, payload, origin } => {
                     let write = Write { extent, payload, origin };
                     if self.lacks_room(&write, own) {
-                        behind.push((extent, writes));
+                        behind.push((whole, writes));
                         let Write { extent, payload, origin } = write;
                         self.waiting.push_back((token, Command::Write { extent, payload, origin }));
                     } else if !self.held.is_empty() || self.is_full(extent) {
@@ -883,7 +990,8 @@ impl<P: Clone> Primary<P> {
                     }
                 }
                 Command::Flush => {}
-                Command::Read { .. } => {
+                Command::Verify { extent } => self.verify(now, token, extent, out),
+                Command::Read { extent } => {
                     self.get(now, extent, (self.own, Reason::Command(token)), out);
                 }
             }
@@ -903,8 +1011,15 @@ impl<P: Clone> Primary<P> {
 
     /// Whether a command cannot begin because of what is open.
     fn is_in_way(&self, extent: Extent, writes: bool) -> bool {
-        let is_put = |put: &Put<P>| put.extent.overlaps(extent);
-        let is_get = |get: &Get| get.extent.overlaps(extent) && (writes || get.reason == Reason::Fill);
+        let extent = extent.whole(self.size.unit_bytes);
+        let repairs = |reason| matches!(reason, Reason::Repair { .. });
+        let counts = self.repairs_keep_out();
+        let is_put = |put: &Put<P>| put.extent.overlaps(extent) && (counts || !repairs(put.reason));
+        let excludes = |get: &Get| writes || get.reason == Reason::Fill || repairs(get.reason);
+        let is_get = |get: &Get| {
+            let counts = counts || get.repair.is_none() && !repairs(get.reason);
+            get.extent.overlaps(extent) && excludes(get) && counts
+        };
         self.puts.values().any(is_put) || self.gets.values().any(is_get)
     }
 
@@ -923,12 +1038,8 @@ impl<P: Clone> Primary<P> {
             Known::InDoubt => refuse(token, CommandError::InDoubt, out),
             Known::New => {
                 let origin = origin.map(|origin| Origin { oldest: self.oldest(&origin), ..origin });
-                let (targets, confirmed, reason) = (self.written(), Mask::default(), Reason::Command(token));
-                let (is_complete, since, again) = (false, now, Again::first(now, &self.timing));
-                self.put(
-                    Put { extent, payload, origin, reason, targets, confirmed, is_complete, since, again },
-                    out,
-                );
+                let (targets, reason) = (self.written(), Reason::Command(token));
+                self.put(Put::new(now, &self.timing, (extent, payload, origin), reason, targets), out);
             }
         }
     }
@@ -967,6 +1078,7 @@ impl<P: Clone> Primary<P> {
             let awaits = |put: &Put<P>| {
                 put.targets.has(column)
                     && !put.confirmed.has(column)
+                    && !put.damaged().has(column)
                     && put.since + self.timing.put_timeout < now
             };
             let last = self.heard[usize::from(column)];
@@ -1023,6 +1135,11 @@ impl<P: Clone> Primary<P> {
         } else {
             None
         }
+    }
+
+    /// The own column has something that a command has replaced, and nobody has what that was.
+    pub(super) const fn loses_own(&self) -> bool {
+        self.broken.has(self.own)
     }
 
     fn hand_over_of(&mut self, now: Instant) -> Option<Map> {

@@ -23,6 +23,9 @@ use crate::error::Error;
 use crate::verbs::status;
 use crate::{output, scrub};
 
+/// Bytes a second that a scrub of a volume with copies at several nodes reads of each: clients are served meanwhile.
+const MIRROR_RATE: u64 = 100 << 20;
+
 /// List, show, make, attach, limit, detach and remove volumes
 #[derive(Debug, Args)]
 pub(crate) struct Volume {
@@ -126,11 +129,14 @@ Examples:
   cards volume force data --from n2
   cards volume force data --from n2 --force=data@12 --json | jq .generation")]
     Force(members::Force),
-    /// Read a volume from its managed disk and compare it with its checksums, while it is served
+    /// Read a volume from its managed disks and compare it with its checksums, while it is served
     #[command(after_help = "\
-Ask the daemon that has the disk. Nothing is repaired: what is damaged is listed, to be written anew from a backup.
-`cards disk scrub` does the same to all volumes of a disk that no daemon has.
-Exit status: 0 nothing is damaged, 1 something is.
+Ask the daemon that has the disk, or of a volume with copies at several nodes that of its primary (`cards volume show`).
+Of a volume with copies, all that are in sync are read at their nodes, and what does not fit its checksum at one is written
+anew from another one. Of any other volume nothing is repaired. What is damaged then is listed, to be written anew from a backup.
+`cards disk scrub` does the same to all volumes of a disk that no daemon has, and repairs nothing.
+Ctrl-C ends it after the part that is being read, with what was found by then.
+Exit status: 0 nothing is damaged (any more), 1 something is, 130 it was interrupted.
 
 Examples:
   cards volume scrub data --rate 100M
@@ -141,9 +147,9 @@ Examples:
         volume: String,
         #[command(flatten)]
         daemon: Daemon,
-        /// Most bytes a second, such as 100M [default: as fast as it goes]
-        #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value_t = 0, hide_default_value = true)]
-        rate: u64,
+        /// Most bytes a second, 0 for as many as go [default: 100M of a volume with copies at several nodes, else 0]
+        #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+        rate: Option<u64>,
         /// One JSON object
         #[arg(long)]
         json: bool,
@@ -248,7 +254,9 @@ impl Volume {
         let done = match self.verb {
             Verb::Scrub { volume, daemon, rate, json } => {
                 let mut client = daemon.connect()?;
-                let size = client.volume(&volume)?.size;
+                let found = client.volume(&volume)?;
+                let (size, rate) =
+                    (found.size, rate.unwrap_or(if found.mirror.is_some() { MIRROR_RATE } else { 0 }));
                 return scrub::run(&[(volume, size)], rate, json, |volume, offset, length| {
                     Ok(client.scrub(volume, offset, length)?)
                 });

@@ -35,6 +35,7 @@ mod membership;
 mod metrics;
 mod mirror;
 mod mirror_members;
+mod mirror_rot;
 mod mirror_verbs;
 mod mount;
 mod ocfs2;

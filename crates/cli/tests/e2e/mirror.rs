@@ -26,7 +26,7 @@ const SIZE: u64 = 16 * MIB;
 const PIECE: u64 = 64 * KIB;
 const PIECES: u64 = SIZE / PIECE;
 
-fn cards(words: &[&str]) -> Finished {
+pub(crate) fn cards(words: &[&str]) -> Finished {
     run(&[&[CARDS], words].concat(), LONG)
 }
 
@@ -74,16 +74,16 @@ pub(crate) fn number_of(name: &Value) -> Option<usize> {
 }
 
 /// The volume, its copies at two nodes, attached at all.
-struct Scene {
-    cluster: Cluster,
+pub(crate) struct Scene {
+    pub(crate) cluster: Cluster,
     /// The nodes with copies.
     copies: Vec<usize>,
     /// The node without.
-    third: usize,
+    pub(crate) third: usize,
 }
 
 impl Scene {
-    fn new(dir: &Path) -> Self {
+    pub(crate) fn new(dir: &Path) -> Self {
         Self::within(dir, None)
     }
 
@@ -109,17 +109,17 @@ impl Scene {
     }
 
     /// The node that orders the writes, as a node says.
-    fn primary(&mut self, asked: usize) -> usize {
+    pub(crate) fn primary(&mut self, asked: usize) -> usize {
         number_of(&volume(&mut self.cluster, asked)["mirror"]["map"]["primary"]).expect("a primary")
     }
 
     /// The other one with a copy.
-    fn other(&self, number: usize) -> usize {
+    pub(crate) fn other(&self, number: usize) -> usize {
         *self.copies.iter().find(|copy| **copy != number).unwrap()
     }
 
     /// Starts a node again that was down, and attaches the volume there.
-    fn restart(&mut self, number: usize) {
+    pub(crate) fn restart(&mut self, number: usize) {
         self.cluster.node(number).restart();
         at(&mut self.cluster, number, &["volume", "attach", "data"]).ok();
     }

@@ -1265,7 +1265,7 @@ fn a_new_group_of_which_others_have_heard_first_is_written_at_once() {
     p.run();
     let journal = DiskJournal { volume: GROUP, persistence: Persistence(1), loss: Loss::Power, held: true };
     let acquainted = (0..3).map(NodeId).collect();
-    let term = Term { journal, cards: CardJournal::default(), acquainted };
+    let term = Term { journal, cards: KnownCards::Exclusivity(Exclusivity::default()), acquainted };
     p.give(0, ControlInput::Group { spec, term: Some(term) });
     assert!(p.told(0, &Input::WritesAllowed { volume: GROUP }));
 }

@@ -114,7 +114,7 @@ impl Column {
     /// those of a read, none of other works. The payload of a write is kept until its end, and not copied if it is whole
     /// units of 4096 bytes; it has as many bytes as its extent. A read has at most 64 MiB.
     ///
-    /// The reply is an error: [`JobError::Damaged`] with the offset of a unit that is not as it was written, [`JobError::StoreFailed`]
+    /// The reply is an error: [`JobError::Damaged`] with the first units that are not as they were written, [`JobError::StoreFailed`]
     /// after the disk could not sync or write its tables, [`JobError::OutOfRange`], `ESHUTDOWN` of a disk that is closed,
     /// `ENXIO` of a column that is gone, and what the operating system said.
     pub fn submit<B>(
@@ -126,7 +126,7 @@ impl Column {
     {
         let answer = Answerer(Some(Box::new(reply)));
         let extent = match &work {
-            Work::Read { extent } => Some((extent, None)),
+            Work::Read { extent } | Work::Verify { extent } => Some((extent, None)),
             Work::Write { extent, payload, .. } => Some((extent, Some(payload.as_ref().len() as u64))),
             Work::Sync | Work::SetRecord(_) | Work::MarkMissed(_) => None,
         };
@@ -198,6 +198,12 @@ fn begin<B: AsRef<[u8]> + Send + 'static>(
         Work::Read { extent } => {
             return driver.spawn(async move |driver| {
                 answer.with(driver.read_bytes(key, extent.offset, extent.length).await.map(Some));
+            });
+        }
+        Work::Verify { extent } => {
+            return driver.spawn(async move |driver| {
+                let read = driver.read_bytes(key, extent.offset, extent.length).await;
+                answer.with(read.map(|_| None));
             });
         }
         Work::Write { extent, payload, missed } => {

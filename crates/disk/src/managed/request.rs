@@ -176,10 +176,11 @@ impl Driver {
         let sums = self.read_with_sums(key, at, buf, keep).await?;
         // SAFETY: the read is complete, and the memory is this job's until it is answered.
         let bytes = unsafe { lent(buf) };
-        let mut units = damaged(bytes, &sums);
-        let Some(first) = units.next() else { return Ok(()) };
-        self.counts.damaged.fetch_add(1 + units.count() as u64, Relaxed);
-        Err(JobError::Damaged { offset: at + first as u64 * UNIT_BYTES })
+        let units: Vec<usize> = damaged(bytes, &sums).collect();
+        let Some(&first) = units.first() else { return Ok(()) };
+        self.counts.damaged.fetch_add(units.len() as u64, Relaxed);
+        let run = (first..).zip(&units).take_while(|(next, unit)| next == *unit).count() as u64;
+        Err(JobError::Damaged { offset: at + first as u64 * UNIT_BYTES, length: run * UNIT_BYTES })
     }
 
     /// Reads units; their checksums, none where they are not known. The caller has the range.

@@ -9,7 +9,8 @@ use cards_core::{
     Loss, OpId, Payload, Persistence, PgId, Term,
 };
 
-use super::news;
+use super::{damage, news};
+use crate::failures::Asked as Operation;
 use crate::node::buffers::Bytes;
 use crate::node::groups::{Asked, Hosted, Wanted};
 use crate::node::{Event, Local};
@@ -107,6 +108,12 @@ impl Local {
         result: Result<Option<Bytes>, CommandError>,
     ) {
         let now = self.node.now();
+        if let Some(scrub) = self.hosted(of, |hosted| hosted.scrubs.remove(&token)).flatten() {
+            if result.is_ok() {
+                damage::answer(scrub);
+            }
+            return;
+        }
         let ended = self.hosted(of, |hosted| {
             if result.is_err() || hosted.group.serves(now) {
                 return Some((hosted.open.remove(&token)?, result));
@@ -136,12 +143,17 @@ impl Local {
     }
 
     fn end_command(self: &Rc<Self>, of: PgId, asked: Asked, result: Result<Option<Bytes>, CommandError>) {
+        if let (Ok(_), Wanted::Write { extent: Extent { offset, length }, .. }) = (&result, &asked.wanted) {
+            let written = Operation { name: "write", offset: *offset, length: *length };
+            self.node.groups.damage(of).known.was_done(&written);
+        }
         let result = match (result, &asked.wanted) {
             (Err(CommandError::NotPrimary), _) => {
                 self.hosted(of, |hosted| hosted.parked.push(asked));
                 return self.end_if_over(of);
             }
             (Err(CommandError::InDoubt), _) => Err(IoError::OutcomeUnknown),
+            (Err(CommandError::Damaged), _) => Err(IoError::Io),
             // Nobody waits for it.
             (Err(CommandError::Answered), _) => Err(IoError::NoAnswer),
             (Ok(Some(bytes)), &Wanted::Read { slot, extent }) if bytes.len() as u64 == extent.length => {
@@ -218,6 +230,7 @@ impl Local {
     pub(super) fn group_stopped(self: &Rc<Self>, of: PgId) {
         self.hosted(of, |hosted| {
             hosted.held.clear();
+            hosted.scrubs.clear();
             hosted.parked.extend(std::mem::take(&mut hosted.open).into_values());
         });
         self.end_if_over(of);

@@ -10,6 +10,7 @@ use cards_core::{Coherence, ControlInput, Duration, Handover, Instant, NodeId, P
 use cards_disk::{Column, ManagedError};
 use cards_policies::policy::normalize;
 
+use crate::damage::UNIT;
 use crate::node::groups::{Hosted, Known};
 use crate::node::{Event, Local, Node};
 
@@ -163,7 +164,7 @@ impl Local {
             }
         };
         let node = &self.node;
-        let size = Size { bytes: column.bytes(), copy_bytes: COPY_BYTES };
+        let size = Size { bytes: column.bytes(), copy_bytes: COPY_BYTES, unit_bytes: UNIT };
         let timing = GroupTiming { grace: grace(node), ..GroupTiming::default() };
         let group = Group::new(node.member(), column.found().clone(), size, timing, node.now());
         let hosted = Hosted {
@@ -175,6 +176,7 @@ impl Local {
             noting: None,
             right: None,
             open: Default::default(),
+            scrubs: Default::default(),
             parked: Vec::new(),
             held: Default::default(),
             next_token: 0,

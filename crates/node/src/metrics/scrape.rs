@@ -271,6 +271,14 @@ fn disk_errors(text: &mut Exposition, node: &Node) {
     for ((spec, disk), damage) in node.own.iter().zip(&node.disks).zip(&node.damage) {
         family.sample(&[("disk", &spec.name)], disk.stats().snapshot().damaged + damage.scrubbed());
     }
+    let help = "4 KiB of copies of a mirrored volume that did not fit their checksums, as this node has found as its primary.";
+    let mut family = text.counter("cards_copy_checksum_errors", help);
+    for known in node.groups.all() {
+        let (volume, damage) = (&known.record.name, node.groups.damage(known.record.pg()));
+        for (outcome, units) in [("repaired", &damage.repaired), ("unrepaired", &damage.unrepaired)] {
+            family.sample(&[("volume", volume), ("outcome", outcome)], units.load(Ordering::Relaxed));
+        }
+    }
 }
 
 fn about_process(text: &mut Exposition, node: &Node) {

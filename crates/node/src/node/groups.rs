@@ -7,15 +7,18 @@ use cards_array::group::{CommandError, Extent, Group, KeptExclusivity, Map, Orig
 use cards_coordinator::{GroupState, GroupVolume};
 use cards_core::{Instant, NodeId, OpId, PgId, Slot};
 use cards_disk::Column;
+use tokio::sync::oneshot;
 
 use super::buffers::Bytes;
 use super::copies::CopyCounts;
+use crate::groups::damage::{Found, GroupDamage};
 
 /// What all threads see of the groups.
 #[derive(Default)]
 pub(crate) struct Groups {
     /// What the registry has, by number.
     known: Mutex<BTreeMap<PgId, Arc<Known>>>,
+    damage: Mutex<BTreeMap<PgId, Arc<GroupDamage>>>,
 }
 
 /// A group as the registry has it.
@@ -54,6 +57,12 @@ impl Groups {
         self.known().get(&of).cloned()
     }
 
+    /// What was found here of a group that does not fit its checksums.
+    pub(crate) fn damage(&self, of: PgId) -> Arc<GroupDamage> {
+        let mut damage = self.damage.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(damage.entry(of).or_default())
+    }
+
     pub(crate) fn all(&self) -> Vec<Arc<Known>> {
         self.known().values().cloned().collect()
     }
@@ -84,11 +93,21 @@ pub(crate) struct Hosted {
     pub(crate) parked: Vec<Asked>,
     /// Results that are told when the right is there again.
     pub(crate) held: VecDeque<(Token, Result<Option<Bytes>, CommandError>)>,
+    /// Scrubs that the group has.
+    pub(crate) scrubs: BTreeMap<Token, Scrub>,
     pub(crate) next_token: u64,
     /// The groups of this thread that have begun before it: another one of the same volume may have its place, on another disk.
     pub(crate) begun: u64,
     /// When the group wants to be woken.
     pub(crate) wake: Instant,
+}
+
+/// A range that is being compared with its checksums.
+#[derive(Debug)]
+pub(crate) struct Scrub {
+    pub(crate) extent: Extent,
+    pub(crate) found: Vec<Found>,
+    pub(crate) done: oneshot::Sender<Vec<Found>>,
 }
 
 /// What a group wants done.

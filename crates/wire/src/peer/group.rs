@@ -7,7 +7,7 @@
 //! | block, stamp | generation and epoch of the term; of a `Here` the generation of the disk and the epoch that it was in sync |
 //! | request | number of the request, the write or the beacon |
 //! | through | the floor |
-//! | argument, base | where the bytes are, and of a `Get` how many |
+//! | argument, base | where the bytes are, and of a `Get`, `Verify` or `Damaged` how many |
 //! | node, generation | node and incarnation of the member, or of the client of an origin |
 //! | shard, turn, held, life | of an origin: the client's shard, request, oldest, first epoch |
 //! | base, held | of a `Here` the disk |
@@ -54,6 +54,9 @@ const RESTARTED: u8 = 16;
 const FAILED: u8 = 17;
 const HAND_OVER: u8 = 18;
 const RESIGNED: u8 = 19;
+const VERIFY: u8 = 20;
+const VERIFIED: u8 = 21;
+const DAMAGED: u8 = 22;
 
 const FLAG_MISSED: u8 = 1 << 0;
 const FLAG_ORIGIN: u8 = 1 << 1;
@@ -159,7 +162,9 @@ fn check<P>(fields: &Fields, message: &Message<P>) -> Result<(), FrameError> {
         }
         Message::Put { .. } => (payload, MAX_WRITE),
         Message::Got { .. } => (payload, MAX_BLOCK),
-        Message::Get { extent, .. } => (extent.length, MAX_BLOCK),
+        Message::Get { extent, .. } | Message::Verify { extent, .. } | Message::Damaged { extent, .. } => {
+            (extent.length, MAX_BLOCK)
+        }
         Message::Seal(_)
         | Message::HandOver(_)
         | Message::Sealed { .. }
@@ -174,10 +179,13 @@ fn check<P>(fields: &Fields, message: &Message<P>) -> Result<(), FrameError> {
     if length > limit.into() {
         return Err(FrameError::TooLong { what: "payload", length, limit: limit.into() });
     }
-    if matches!(message, Message::Get { .. }) && payload > 0 {
+    if !matches!(message, Message::Put { .. } | Message::Got { .. }) && payload > 0 {
         return Err(FrameError::TooLong { what: "payload", length: payload, limit: 0 });
     }
-    if let Message::Put { extent, .. } | Message::Get { extent, .. } = message
+    if let Message::Put { extent, .. }
+    | Message::Get { extent, .. }
+    | Message::Verify { extent, .. }
+    | Message::Damaged { extent, .. } = message
         && extent.offset.checked_add(extent.length).is_none()
     {
         return Err(FrameError::Field { what: "offset in a column", value: extent.offset });
@@ -208,6 +216,13 @@ impl Fields {
             Message::Sealed { term, .. } => with(SEALED).with_term(term),
             Message::Get { term, number, extent: Extent { offset, length } } => {
                 Self { request: number, argument: offset, base: length, ..with(GET).with_term(term) }
+            }
+            Message::Verify { term, number, extent: Extent { offset, length } } => {
+                Self { request: number, argument: offset, base: length, ..with(VERIFY).with_term(term) }
+            }
+            Message::Verified { term, number } => Self { request: number, ..with(VERIFIED).with_term(term) },
+            Message::Damaged { term, number, extent: Extent { offset, length } } => {
+                Self { request: number, argument: offset, base: length, ..with(DAMAGED).with_term(term) }
             }
             Message::Got { term, number, .. } => Self { request: number, ..with(GOT).with_term(term) },
             Message::Put { term, number, floor, extent, missed, origin, .. } => {
@@ -260,10 +275,15 @@ impl Fields {
             BEACON => Message::Beacon { term, member: member()?, sequence: number, floor },
             BEACON_ACK => Message::BeaconAck { member: member()?, sequence: number },
             WAITING => Message::Waiting { term },
-            GET => {
+            GET | VERIFY | DAMAGED => {
                 let extent = Extent { offset: self.argument, length: self.base };
-                Message::Get { term, number, extent }
+                match self.detail {
+                    GET => Message::Get { term, number, extent },
+                    VERIFY => Message::Verify { term, number, extent },
+                    _ => Message::Damaged { term, number, extent },
+                }
             }
+            VERIFIED => Message::Verified { term, number },
             GOT => Message::Got { term, number, payload: () },
             PUT => {
                 let extent = Extent { offset: self.argument, length: self.payload.into() };

@@ -99,6 +99,12 @@ fn any_message() -> impl Strategy<Value = Message<Payload>> {
         (terms(), number(), 0..u64::MAX >> 1, 1..=u64::from(MAX_BLOCK)).prop_map(
             |(term, number, offset, length)| Message::Get { term, number, extent: Extent { offset, length } }
         ),
+        (terms(), number(), 0..u64::MAX >> 1, 1..=u64::from(MAX_BLOCK)).prop_map(
+            |(term, number, offset, length)| {
+                let extent = Extent { offset, length };
+                Message::Verify { term, number, extent }
+            }
+        ),
         (terms(), any::<[u64; 2]>(), 0..u64::MAX >> 1, payloads(), any::<bool>(), option::of(origin))
             .prop_map(|(term, [number, floor], offset, payload, missed, origin)| {
                 let extent = Extent { offset, length: payload.len() as u64 };
@@ -125,6 +131,13 @@ fn any_message() -> impl Strategy<Value = Message<Payload>> {
             number,
             payload
         }),
+        (terms(), number()).prop_map(|(term, number)| Message::Verified { term, number }),
+        (terms(), number(), 0..u64::MAX >> 1, 1..=u64::from(MAX_BLOCK)).prop_map(
+            |(term, number, offset, length)| {
+                let extent = Extent { offset, length };
+                Message::Damaged { term, number, extent }
+            }
+        ),
         (terms(), number()).prop_map(|(term, number)| Message::PutDone { term, number }),
         terms().prop_map(|term| Message::Opened { term }),
         (terms(), number()).prop_map(|(term, number)| Message::Hardened { term, number }),
@@ -179,6 +192,9 @@ pub(crate) fn messages() -> Vec<(&'static str, Message<Payload>)> {
         ("group-sealed", Message::Sealed { term, report }),
         ("group-get", Message::Get { term, number, extent }),
         ("group-got", Message::Got { term, number, payload: payload.clone() }),
+        ("group-verify", Message::Verify { term, number, extent }),
+        ("group-verified", Message::Verified { term, number }),
+        ("group-damaged", Message::Damaged { term, number, extent }),
         ("group-put", put(true, Some(origin))),
         ("group-copy", put(false, None)),
         ("group-put-done", Message::PutDone { term, number }),
@@ -279,7 +295,7 @@ fn one_message_of_each_kind_survives() {
     let messages = messages();
     let kinds: std::collections::BTreeSet<u8> =
         messages.iter().map(|(_, message)| frame(message)[7]).collect();
-    assert_eq!(kinds, (0..20).collect());
+    assert_eq!(kinds, (0..23).collect());
     for (name, message) in messages {
         assert_eq!(decode(&frame(&message)), Ok(message), "{name}");
     }
@@ -417,7 +433,7 @@ fn what_means_nothing_is_refused() {
     assert!(matches!(body(84, 0xff), Err(FrameError::Field { what: "node", .. })));
     assert!(matches!(body(95, 8), Err(FrameError::Field { what: "command", value: 7 })));
     // A kind of message; a number that a report does not have; a plain disk.
-    assert!(matches!(with(7, 20), Err(FrameError::Kind { what: "message of a group", kind: 20 })));
+    assert!(matches!(with(7, 23), Err(FrameError::Kind { what: "message of a group", kind: 23 })));
     assert!(matches!(with(32, 1), Err(FrameError::Field { .. })));
     assert!(matches!(
         changed(&message_called("group-opened"), |frame| frame[28..32].copy_from_slice(&[64, 0, 0, 0])),

@@ -321,7 +321,7 @@ impl<M: Models> World<M> {
             let me = Member { node, incarnation: self.place(node).incarnation };
             let sectors = self.column(node, volume).media.sectors();
             let disk = self.column(node, volume).open();
-            let size = Size { bytes: sectors, copy_bytes: 16 };
+            let size = Size { bytes: sectors, copy_bytes: 16, unit_bytes: 1 };
             let (now, timing) = (self.clock(node), self.mirror(volume).config.timing);
             let group = Group::new(me, disk, size, timing, now);
             let life = GroupLife {
@@ -432,6 +432,8 @@ impl<M: Models> World<M> {
             Output::CaughtUp(extents) => self.column(node, volume).caught_up(&extents),
             Output::ReadMap => self.ask_register(node, volume, None),
             Output::Propose(map) => self.ask_register(node, volume, Some(map)),
+            // Disks of this world do not rot.
+            Output::Damaged { .. } => {}
             Output::Serves(_) => self.serves(node, volume),
             Output::Stopped => self.stopped(node, volume),
             Output::Done { token, result } => self.group_done(node, volume, token, result),
@@ -732,6 +734,7 @@ impl<M: Models> World<M> {
                 Err(IoError::OutcomeUnknown)
             }
             Err(CommandError::Answered) => Err(IoError::NoAnswer),
+            Err(CommandError::Damaged) => Err(IoError::Io),
         };
         let is_durable = matches!(asked.work, DiskWork::Command { fua: true, .. });
         let forgets = self.mirror(volume).config.mistake == Some(DriverMistake::ForgetFua);

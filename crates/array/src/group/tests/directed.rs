@@ -5,7 +5,7 @@ use alloc::string::String;
 
 use cards_core::{Duration, NodeId};
 
-use super::media::UNITS;
+use super::media::{SUMMED, UNITS};
 use super::world::{Faults, LEASE, MS, World};
 use crate::group::mistakes::Mistake;
 use crate::group::{Member, Message, State};
@@ -222,7 +222,10 @@ fn a_short_absence_is_a_short_copy() {
         world.run(world.now + 15 * MS);
         world.clients_rest = true;
         world.run(world.now + 20 * MS);
-        let count = |set: [bool; UNITS]| set.iter().filter(|is_in| **is_in).count() as u64;
+        // What has one checksum is copied as a whole.
+        let count = |set: [bool; UNITS]| {
+            (SUMMED * set.chunks(SUMMED).filter(|summed| summed.contains(&true)).count()) as u64
+        };
         let missed = count(world.nodes[primary].media.missed);
         let dirty = count(world.nodes[away].media.dirty);
         world.counts.copied = 0;
@@ -287,5 +290,67 @@ fn a_stale_column_serves_only_when_it_is_forced() {
         assert_eq!(world.wrong, None, "seed {seed}");
         let copied = world.counts.copied;
         assert!(copied >= UNITS as u64, "seed {seed}: {copied}");
+    }
+}
+
+/// What rots at one column is written anew from another one, and costs no column its place.
+#[test]
+fn what_rots_at_one_column_is_repaired() {
+    for seed in 0..40 {
+        let (mut world, primary) = serving(seed, 2 + seed as usize % 2, None);
+        let other = (primary + 1) % world.nodes.len();
+        let epoch = world.register.term.epoch;
+        world.rots(primary, 0);
+        world.rots(other, 3);
+        world.scrub();
+        assert_eq!(world.wrong, None, "seed {seed}");
+        assert!(world.nodes.iter().all(|node| node.media.rotten == [false; UNITS]), "seed {seed}");
+        assert_eq!(world.register.term.epoch, epoch, "seed {seed}");
+    }
+}
+
+/// What rots at all columns fails, there only, and clients heal it.
+#[test]
+fn what_rots_at_all_columns_fails_until_it_is_written_anew() {
+    let mut unreadable = 0;
+    for seed in 0..40 {
+        let (mut world, _) = serving(seed, 2, None);
+        let epoch = world.register.term.epoch;
+        world.clients_rest = true;
+        world.run(world.now + 100 * MS);
+        (0..2).for_each(|node| world.rots(node, 2));
+        world.scrub();
+        assert_eq!((world.wrong.clone(), world.counts.unrepaired), (None, 2), "seed {seed}");
+        world.clients_rest = false;
+        world.run(world.now + 300 * MS);
+        assert_eq!(world.wrong, None, "seed {seed}");
+        assert!(world.nodes.iter().all(|node| node.media.rotten == [false; UNITS]), "seed {seed}");
+        assert_eq!(world.register.term.epoch, epoch, "seed {seed}");
+        unreadable += world.counts.unreadable;
+    }
+    assert!(unreadable > 0, "no client has met it");
+}
+
+/// The one column in sync has rotted where another one has missed writes: that one is filled with the rest, and is in sync only when clients have
+/// written this anew.
+#[test]
+fn a_column_is_not_in_sync_without_what_nobody_has() {
+    for seed in 0..40 {
+        let (mut world, primary) = serving(seed, 2, None);
+        let away = 1 - primary;
+        world.crash(away, false);
+        world.run(world.now + 300 * MS);
+        world.clients_rest = true;
+        world.run(world.now + 50 * MS);
+        let missed = world.nodes[primary].media.missed.iter().position(|missed| *missed);
+        world.rots(primary, missed.expect("something was written"));
+        world.start(away);
+        world.run(world.now + 600 * MS);
+        assert_eq!(world.wrong, None, "seed {seed}");
+        assert!(matches!(world.register.columns[away].state, State::Fill { .. }), "seed {seed}");
+        world.clients_rest = false;
+        world.run(world.now + 600 * MS);
+        world.judge_whole();
+        assert_eq!(world.wrong, None, "seed {seed}");
     }
 }

@@ -5,10 +5,13 @@ use alloc::vec::Vec;
 use cards_layout::format::Uuid;
 
 use super::random::Random;
-use crate::group::{Disk, Extent, Extents, Record, Work};
+use crate::group::{Disk, Extent, Extents, Record, Work, WorkError};
 
 /// Units of a group: one value each.
 pub(super) const UNITS: usize = 6;
+
+/// Units that have one checksum.
+pub(super) const SUMMED: usize = 2;
 
 #[derive(Clone)]
 pub(super) struct Media {
@@ -22,6 +25,10 @@ pub(super) struct Media {
     held: [u32; UNITS],
     pub(super) dirty: [bool; UNITS],
     pub(super) missed: [bool; UNITS],
+    /// Does not fit its checksum: units with one checksum are rotten together.
+    pub(super) rotten: [bool; UNITS],
+    /// The same of what is durable.
+    rots: [bool; UNITS],
 }
 
 pub(super) fn units(extent: Extent) -> core::ops::Range<usize> {
@@ -45,7 +52,22 @@ impl Media {
             held: [0; UNITS],
             dirty: [false; UNITS],
             missed: [false; UNITS],
+            rotten: [false; UNITS],
+            rots: [false; UNITS],
         }
+    }
+
+    /// A bit of what is on the medium changes.
+    pub(super) fn rot(&mut self, unit: usize) {
+        for unit in units(Extent { offset: unit as u64, length: 1 }.whole(SUMMED as u64)) {
+            (self.rotten[unit], self.rots[unit]) = (true, true);
+        }
+    }
+
+    fn damaged(&self, extent: Extent) -> Result<(), WorkError> {
+        let first = units(extent).find(|unit| self.rotten[*unit]);
+        let whole = |unit: usize| Extent { offset: unit as u64, length: 1 }.whole(SUMMED as u64);
+        first.map_or(Ok(()), |unit| Err(WorkError::Damaged(whole(unit))))
     }
 
     /// What the next process finds.
@@ -70,10 +92,19 @@ impl Media {
     }
 
     /// The work is done.
-    pub(super) fn apply(&mut self, work: &Work<Vec<u32>>) -> Option<Vec<u32>> {
+    pub(super) fn apply(&mut self, work: &Work<Vec<u32>>) -> Result<Option<Vec<u32>>, WorkError> {
         match work {
-            Work::Read { extent } => return Some(self.current[units(*extent)].to_vec()),
+            Work::Read { extent } => {
+                self.damaged(*extent)?;
+                return Ok(Some(self.current[units(*extent)].to_vec()));
+            }
+            Work::Verify { extent } => self.damaged(*extent)?,
             Work::Write { extent, payload, .. } => {
+                let inner = extent.inner(SUMMED as u64);
+                // What is left of units that are written in part is read.
+                let edges = inner.map_or(alloc::vec![*extent], |inner| extent.around(inner).collect());
+                edges.into_iter().try_for_each(|edge| self.damaged(edge))?;
+                inner.into_iter().flat_map(units).for_each(|unit| self.rotten[unit] = false);
                 for (unit, value) in units(*extent).zip(payload) {
                     self.current[unit] = *value;
                     self.unsynced[unit].push(*value);
@@ -85,7 +116,7 @@ impl Media {
                 extents.iter().flat_map(units).for_each(|unit| self.missed[unit] = true);
             }
         }
-        None
+        Ok(None)
     }
 
     pub(super) const fn is_dirty(&self, unit: usize) -> bool {
@@ -93,7 +124,7 @@ impl Media {
     }
 
     pub(super) fn sync(&mut self) {
-        self.durable = self.current;
+        (self.durable, self.rots) = (self.current, self.rotten);
         self.unsynced = Default::default();
         self.clean();
     }
@@ -122,6 +153,9 @@ impl Media {
             let written = core::mem::take(&mut self.unsynced[unit]);
             let choice = random.below(written.len() as u64 + 1) as usize;
             let value = written.get(choice).copied().unwrap_or(self.durable[unit]);
+            if choice == written.len() && self.rots[unit] {
+                self.rot(unit);
+            }
             (self.current[unit], self.durable[unit]) = (value, value);
         }
         self.record.is_lossy = true;

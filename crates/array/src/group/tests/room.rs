@@ -31,7 +31,7 @@ impl Alone {
         let map = Map::first(Uuid([9; 16]), 0, me, &[(disk, me.node)]).unwrap();
         let found =
             Disk { disk, record: Record::default(), dirty: Extents::default(), missed: Extents::default() };
-        let size = Size { bytes: BYTES, copy_bytes: 4096 };
+        let size = Size { bytes: BYTES, copy_bytes: 4096, unit_bytes: 4096 };
         let mut made = Made::default();
         made.has_little_room = true;
         let group = Group::making(me, found, size, GroupTiming::default(), Instant(0), made);

@@ -35,6 +35,9 @@ fn run(seed: u64, mistake: Option<Mistake>, traces: bool) -> World {
         world.calm();
         world.run(2900 * MS);
         world.judge_end();
+        if world.wrong.is_none() {
+            world.scrub();
+        }
     }
     world
 }
@@ -58,6 +61,10 @@ fn add(sum: &mut Counts, one: &Counts) {
         (&mut sum.copied, one.copied),
         (&mut sum.added, one.added),
         (&mut sum.retired, one.retired),
+        (&mut sum.rotten, one.rotten),
+        (&mut sum.repaired, one.repaired),
+        (&mut sum.unrepaired, one.unrepaired),
+        (&mut sum.unreadable, one.unreadable),
     ];
     pairs.into_iter().for_each(|(sum, one)| *sum += one);
 }
@@ -77,10 +84,11 @@ fn all_are_well(seeds: impl ExactSizeIterator<Item = u64>) {
     }
     eprintln!("{count} seeds in {:?}: {sum:?}", begun.elapsed());
     assert!(wrong.is_empty(), "{} of {count} seeds are wrong", wrong.len());
-    let Counts { admissions, hand_overs, copies_read, in_doubt, power_lost, old_disks, .. } = sum;
-    let Counts { disks_failed, added, retired, .. } = sum;
-    let rare = [admissions, hand_overs, copies_read, in_doubt, power_lost, old_disks];
-    for drawn in rare.into_iter().chain([disks_failed, added, retired]) {
+    let Counts { admissions, hand_overs, copies_read, in_doubt, power_lost, old_disks, disks_failed, .. } =
+        sum;
+    let Counts { added, retired, repaired, unrepaired, unreadable, .. } = sum;
+    let faults = [admissions, hand_overs, copies_read, in_doubt, power_lost, old_disks, disks_failed];
+    for drawn in faults.into_iter().chain([added, retired, repaired, unrepaired, unreadable]) {
         assert!(drawn > 0, "a fault or a judgement that never happened: {sum:?}");
     }
 }
@@ -122,7 +130,7 @@ fn a_seed_is_told() {
 }
 
 /// The mistakes that random schedules find.
-const RANDOM: [Mistake; 16] = [
+const RANDOM: [Mistake; 17] = [
     Mistake::ServeWithoutRight,
     Mistake::AcceptEarlierEpoch,
     Mistake::SealBeforeDurable,
@@ -139,6 +147,7 @@ const RANDOM: [Mistake; 16] = [
     Mistake::RetireUnfilled,
     Mistake::TrustReturned,
     Mistake::CountRetired,
+    Mistake::RepairOvertakes,
 ];
 
 /// The first seed with which the mistake is found, and what is wrong.

@@ -10,12 +10,12 @@ use cards_core::{Duration, Instant, NodeId};
 use cards_layout::format::Uuid;
 
 use super::history::History;
-use super::media::{Media, UNITS, units};
+use super::media::{Media, SUMMED, UNITS, units};
 use super::random::Random;
 use crate::group::mistakes::{Made, Mistake};
 use crate::group::{
     Answer, COLUMNS_MAX, Client as Sender, Command, CommandError, Extent, Group, GroupTiming, Map, MapColumn,
-    Member, Message, Op, Origin, Output, Placement, Size, State, Term, Token, Work,
+    Member, Message, Op, Origin, Output, Placement, Size, State, Term, Token, Work, WorkError,
 };
 
 /// The nodes whose columns are in sync.
@@ -35,7 +35,7 @@ pub(super) const MS: Time = 1000;
 pub(super) const LEASE: Time = 100 * MS;
 const CARD: Time = 150 * MS;
 const CLIENTS: usize = 3;
-const SIZE: Size = Size { bytes: UNITS as u64, copy_bytes: 2 };
+const SIZE: Size = Size { bytes: UNITS as u64, copy_bytes: 4, unit_bytes: SUMMED as u64 };
 
 pub(super) fn timing() -> GroupTiming {
     GroupTiming {
@@ -184,6 +184,13 @@ pub(super) struct Counts {
     pub(super) copied: u64,
     pub(super) added: u64,
     pub(super) retired: u64,
+    /// Units that began to rot.
+    pub(super) rotten: u64,
+    /// Damages that were written anew, and that no column could mend.
+    pub(super) repaired: u64,
+    pub(super) unrepaired: u64,
+    /// Commands that failed for them.
+    pub(super) unreadable: u64,
 }
 
 pub(super) struct World {
@@ -381,8 +388,8 @@ impl World {
                 let fails = self.nodes[node].disk_fails;
                 // What fails may be done or not.
                 let is_done = !fails || self.random.chance(500);
-                let payload = is_done.then(|| self.nodes[node].media.apply(&work)).flatten();
-                let result = if fails { Err(()) } else { Ok(payload) };
+                let done = is_done.then(|| self.nodes[node].media.apply(&work));
+                let result = done.filter(|_| !fails).unwrap_or(Err(WorkError::Disk));
                 self.with(node, |group, now| group.done(now, op, result));
             }
             Event::Timer { node, incarnation } if incarnation == self.nodes[node].incarnation => {
@@ -581,7 +588,8 @@ impl World {
         // Any part of what was on its way has been done.
         for work in core::mem::take(&mut found.works).into_values() {
             if self.random.chance(500) {
-                found.media.apply(&work);
+                // Part of a unit is not written if the rest is damaged.
+                let _ = found.media.apply(&work);
             }
         }
         self.tell(|| format!("n{node} ends, power {cuts_power}"));
@@ -654,6 +662,11 @@ impl World {
             }
             Output::ReadMap => self.question(node, None),
             Output::Propose(map) => self.question(node, Some(map)),
+            Output::Damaged { column, extent, is_repaired } => {
+                self.tell(|| format!("column {column} is damaged, {extent:?}, repaired: {is_repaired}"));
+                self.counts.repaired += u64::from(is_repaired);
+                self.counts.unrepaired += u64::from(!is_repaired);
+            }
             Output::Serves(term) => self.tell(|| format!("n{node} serves {term:?}")),
             Output::Stopped => {
                 self.tell(|| format!("n{node} stops"));
@@ -687,6 +700,16 @@ impl World {
             self.at(after, Event::Register { node, incarnation, number, proposal, answers });
         }
         self.at(30 * MS, Event::Answered { node, incarnation, number, answer: Answer::Unknown });
+    }
+
+    /// A read fails for damage only if no column in sync has what it reads.
+    fn judge_unreadable(&mut self, extent: Extent) {
+        let has = |node: usize, unit: usize| !self.nodes[node].media.rotten[unit];
+        let is_there = |unit: usize| in_sync(&self.register).any(|node| has(node, unit));
+        let is_readable = units(extent).all(is_there);
+        if self.is_calm && self.register.is_whole() && is_readable {
+            self.fails(format!("{extent:?} is not read, and a column in sync has it"));
+        }
     }
 
     /// M5.
@@ -740,6 +763,10 @@ impl World {
         {
             self.fails(format!("M4: n{node} answers, and n{other} serves"));
         }
+        let open = self.clients[client].open.as_ref().filter(|_| self.clients[client].request == request);
+        if result == Err(CommandError::Damaged) && matches!(open, Some((Command::Read { .. }, ..))) {
+            self.judge_unreadable(extent);
+        }
         let result = match result {
             Err(error) => Reply::Failed(error),
             Ok(None) => Reply::Done { card: None, values: None },
@@ -778,7 +805,7 @@ impl World {
         let Some((command, begun, _)) = self.clients[client].open.clone() else { return };
         let in_sync: Vec<usize> = in_sync(&self.register).collect();
         match command {
-            Command::Read { .. } => {}
+            Command::Read { .. } | Command::Verify { .. } => {}
             Command::Write { extent, payload, .. } => {
                 for (unit, value) in units(extent).zip(payload) {
                     self.histories[unit].seen(value, self.now);
@@ -835,9 +862,17 @@ impl World {
     fn begin(&mut self, number: usize) {
         let offset = self.random.below(UNITS as u64);
         let length = if offset + 1 < UNITS as u64 { self.random.between(1, 3) } else { 1 };
-        let extent = Extent { offset, length };
+        let mut extent = Extent { offset, length };
         let what = self.random.below(100);
         let unit = offset as usize;
+        // In a calm what no column has is written anew.
+        let is_lost = |unit: &usize| in_sync(&self.register).all(|node| self.nodes[node].media.rotten[*unit]);
+        if self.is_calm
+            && what >= 55
+            && let Some(lost) = (0..UNITS).find(is_lost)
+        {
+            extent = Extent { offset: lost as u64, length: 1 }.whole(SUMMED as u64);
+        }
         let now = self.now;
         if what < 50
             && let Some((value, until, _)) = self.clients[number].copies.get(&unit).copied()
@@ -897,7 +932,7 @@ impl World {
         self.next_token += 1;
         let token = Token(self.next_token);
         let extent = match &command {
-            Command::Read { extent } => *extent,
+            Command::Read { extent } | Command::Verify { extent } => *extent,
             Command::Flush => Extent { offset: 0, length: UNITS as u64 },
             Command::Write { extent, .. } => {
                 // Copies are invalidated before a write begins.
@@ -935,6 +970,7 @@ impl World {
             }
             // It is given up: it may have been done, and may be seen or not.
             Reply::Failed(CommandError::InDoubt | CommandError::Answered) => self.counts.in_doubt += 1,
+            Reply::Failed(CommandError::Damaged) => self.counts.unreadable += 1,
             Reply::Done { card, values } => match command {
                 Command::Read { extent } => {
                     self.counts.reads += 1;
@@ -950,6 +986,7 @@ impl World {
                 }
                 Command::Write { .. } => self.counts.writes += 1,
                 Command::Flush => self.counts.flushes += 1,
+                Command::Verify { .. } => {}
             },
         }
         let client = &mut self.clients[number];
@@ -1015,11 +1052,43 @@ impl World {
             72..76 => {
                 self.hand_over(primary, other);
             }
+            80..85 => {
+                let unit = self.random.below(UNITS as u64) as usize;
+                self.rots(node, unit);
+                if self.random.chance(200) {
+                    self.rots(other, unit);
+                }
+            }
             76..80 => self.nodes[node].image = Some(self.nodes[node].media.clone()),
             _ => {
                 self.cuts.clear();
                 self.register_cuts.clear();
                 self.tell(|| "links are well".into());
+            }
+        }
+    }
+
+    /// A unit of a disk does not fit its checksum from now on.
+    pub(super) fn rots(&mut self, node: usize, unit: usize) {
+        self.counts.rotten += 1;
+        self.nodes[node].media.rot(unit);
+        self.tell(|| format!("unit {unit} of n{node} rots"));
+    }
+
+    /// Has all columns in sync compared with their checksums. No damage is left then that one of them can mend.
+    pub(super) fn scrub(&mut self) {
+        let primary = usize::from(self.register.primary.node.0);
+        for offset in (0..UNITS as u64).step_by(SUMMED) {
+            self.next_token += 1;
+            let (token, extent) = (Token(self.next_token), Extent { offset, length: SUMMED as u64 });
+            self.with(primary, |group, now| group.command(now, token, Command::Verify { extent }));
+        }
+        self.run(self.now + 100 * MS);
+        for unit in 0..UNITS {
+            let (rotten, sound): (Vec<usize>, Vec<usize>) =
+                in_sync(&self.register).partition(|node| self.nodes[*node].media.rotten[unit]);
+            if let (Some(node), Some(other)) = (rotten.first(), sound.first()) {
+                return self.fails(format!("unit {unit} of n{node} is rotten, and n{other} has it"));
             }
         }
     }

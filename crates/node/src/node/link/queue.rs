@@ -163,6 +163,9 @@ impl Kind {
             M::Put { term, number, .. } => Self::Copy((group, term, number, true)),
             M::Got { term, number, .. } => Self::Copy((group, term, number, false)),
             M::Get { .. }
+            | M::Verify { .. }
+            | M::Verified { .. }
+            | M::Damaged { .. }
             | M::PutDone { .. }
             | M::Harden { .. }
             | M::Hardened { .. }
