@@ -33,7 +33,8 @@ fn run(seed: u64, mistake: Option<Mistake>, traces: bool) -> World {
     world.run(1500 * MS);
     if world.wrong.is_none() {
         world.calm();
-        world.run(2900 * MS);
+        // A replacement that is open is ended first: up to four terms, one of them another primary's.
+        world.run(if spare > 0 { 3500 } else { 2900 } * MS);
         world.judge_end();
         if world.wrong.is_none() {
             world.scrub();
