@@ -17,7 +17,7 @@ use crate::wire::REGISTER;
 
 use super::Published;
 use super::actor::{Message, Parcel};
-use super::mailbox::Sender;
+use super::mailbox::{Sender, Unread};
 
 /// Requests that wait for one arbiter: more are of no use to it.
 const WAITING_MAX: usize = 8;
@@ -88,7 +88,7 @@ impl Way {
 
     /// Hands a reply to the actor. It does not wake for a confirmation, as it has nothing to do then: it hears what has come before it
     /// looks at the time, so none is too late for that.
-    fn reply(&self, reply: Reply<Led<Vec<u8>>>) -> Result<(), Message> {
+    fn reply(&self, reply: Reply<Led<Vec<u8>>>) -> Result<(), Unread> {
         match reply.body {
             ReplyBody::Confirm { .. } => self.actor.leave(Message::Reply(reply)),
             _ => self.actor.send(Message::Reply(reply)),
