@@ -17,7 +17,7 @@ use crate::wire::REGISTER;
 
 use super::Published;
 use super::actor::{Message, Parcel};
-use super::mailbox::Sender;
+use super::mailbox::{Sender, Unread};
 
 /// Requests that wait for one arbiter: more are of no use to it.
 const WAITING_MAX: usize = 8;
@@ -79,7 +79,7 @@ impl Way {
             }
             if answer.status == StatusCode::OK
                 && let Ok(reply) = decode_reply(&answer.body)
-                && !self.reply(reply)
+                && self.reply(reply).is_err()
             {
                 return;
             }
@@ -87,11 +87,11 @@ impl Way {
     }
 
     /// Hands a reply to the actor. It does not wake for a confirmation, as it has nothing to do then: it hears what has come before it
-    /// looks at the time, so none is too late for that. False: it is gone.
-    fn reply(&self, reply: Reply<Led<Vec<u8>>>) -> bool {
+    /// looks at the time, so none is too late for that.
+    fn reply(&self, reply: Reply<Led<Vec<u8>>>) -> Result<(), Unread> {
         match reply.body {
-            ReplyBody::Confirm { .. } => self.actor.leave(Message::Reply(reply)).is_ok(),
-            _ => self.actor.send(Message::Reply(reply)).is_ok(),
+            ReplyBody::Confirm { .. } => self.actor.leave(Message::Reply(reply)),
+            _ => self.actor.send(Message::Reply(reply)),
         }
     }
 

@@ -17,6 +17,10 @@ pub(crate) enum Nothing {
     Ever,
 }
 
+/// The receiver is gone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Unread;
+
 struct Content<T> {
     messages: VecDeque<T>,
     senders: usize,
@@ -51,8 +55,8 @@ impl<T> Sender<T> {
     /// Brings a message.
     ///
     /// # Errors
-    /// The receiver is gone: the message comes back.
-    pub(crate) fn send(&self, message: T) -> Result<(), T> {
+    /// The receiver is gone, and with it the message.
+    pub(crate) fn send(&self, message: T) -> Result<(), Unread> {
         self.leave(message)?;
         self.0.arrived.notify_one();
         Ok(())
@@ -62,10 +66,10 @@ impl<T> Sender<T> {
     ///
     /// # Errors
     /// As [`Self::send`].
-    pub(crate) fn leave(&self, message: T) -> Result<(), T> {
+    pub(crate) fn leave(&self, message: T) -> Result<(), Unread> {
         let mut content = self.0.content();
         if !content.is_read {
-            return Err(message);
+            return Err(Unread);
         }
         content.messages.push_back(message);
         Ok(())
@@ -180,13 +184,14 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_reads_comes_back_and_what_was_not_read_is_dropped() {
+    fn what_nobody_reads_is_dropped() {
         let (sender, receiver) = mailbox();
         let message = Arc::new(());
         sender.send(Arc::clone(&message)).unwrap();
         drop(receiver);
         assert_eq!(Arc::strong_count(&message), 1);
-        assert!(sender.send(message).is_err());
+        assert_eq!(sender.send(Arc::clone(&message)), Err(Unread));
+        assert_eq!(Arc::strong_count(&message), 1);
     }
 
     #[test]
