@@ -8,7 +8,7 @@ use cards_core::Duration;
 use cards_world::{DriverMistake, MirrorCounts, Trace};
 
 /// Enough for every fault to happen; fewer without optimization.
-const SEEDS: u64 = if cfg!(cards_optimized) { 200 } else { 40 };
+const SEEDS: u64 = if cfg!(cards_optimized) { 225 } else { 40 };
 
 #[test]
 fn a_node_that_writes_alone_is_told_of_no_error() {
@@ -88,7 +88,7 @@ const FIRST: u64 = 1;
 fn seeds_pass() {
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
     // Among them is one in which a takeover fences a card with commands on their way, and some in which a write lands late:
-    // most runs have none.
+    // most runs have none. In seed 221 a copy that a write covers is to be evicted while others of its blocks are being locked.
     let last = FIRST + SEEDS - 1;
     let summary = run_seeds(FIRST..=last, jobs, &|_| {}, &|_| {});
     if let Some((seed, failure)) = summary.failed {
@@ -97,7 +97,7 @@ fn seeds_pass() {
         );
     }
     assert_eq!(summary.passed, SEEDS);
-    if SEEDS >= 200 {
+    if SEEDS > 40 {
         assert_eq!(summary.missing_faults(), [], "every kind of fault happens");
         assert_eq!(summary.idle_observers(), [], "every observer has something to judge");
     }
