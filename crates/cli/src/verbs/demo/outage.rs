@@ -403,7 +403,7 @@ mod tests {
             "2 000       1          3.1 s",
             "n1 ordered the writes when it was killed with -9, and was away for 4.2 s. 14 345 were read and written",
             "7 MiB of 256 MiB were copied, 1.5 s after",
-            "6.25 MiB were written",
+            "6.2 MiB were written",
         ] {
             assert!(text.contains(part), "{part:?} is not in:\n{text}");
         }
