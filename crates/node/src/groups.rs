@@ -10,6 +10,7 @@
 //! | `exclusivity` | which card has a group's volume for itself, as the registry keeps it |
 //! | `place` | columns that take the place of others |
 //! | `register` | the group's questions to the registry |
+//! | `shown` | how a mirrored volume stands, for people |
 
 mod commands;
 pub(crate) mod damage;
@@ -17,6 +18,7 @@ mod exclusivity;
 mod news;
 mod place;
 mod register;
+mod shown;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -31,8 +33,9 @@ use crate::node::group_mail::GroupSendError;
 use crate::node::groups::Hosted;
 use crate::node::{Event, Inbox, Local, Node};
 
-pub(crate) use exclusivity::{Question, Reply, ask as ask_exclusivity};
+pub(crate) use exclusivity::ask as ask_exclusivity;
 pub(crate) use register::Registers;
+pub(crate) use shown::mirror;
 
 /// From now on messages of groups go to the threads that drive them.
 pub(crate) fn receive(node: &Arc<Node>) {

@@ -2,15 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use cards_admin::{
-    CopyState, Mirror, MirrorCopy, MirrorMap, MirrorState, NewVolume, Refusal, RefusalKind, Volume,
-    VolumeState,
-};
-use cards_array::group::{Map, State};
+use cards_admin::{NewVolume, Refusal, RefusalKind, Volume, VolumeState};
 use cards_config::{PolicySpec, size};
-use cards_coordinator::{AttachMode, ColumnState, GroupColumn, GroupState, GroupVolume, NewGroup};
+use cards_coordinator::{AttachMode, GroupState, GroupVolume, NewGroup};
 use cards_policies::policy::normalize;
 
+use crate::groups::mirror;
 use crate::node::Node;
 use crate::report;
 
@@ -54,65 +51,6 @@ fn unattached(record: &GroupVolume) -> Volume {
         cached_blocks: 0,
         io: cards_admin::Io::default(),
         mirror: None,
-    }
-}
-
-/// How a volume stands, as far as this node knows.
-pub(crate) fn mirror(node: &Node, record: &GroupVolume, map: Option<&Map>) -> Mirror {
-    let shown = (0..)
-        .zip(&record.columns)
-        .filter(|(_, column)| record.state == GroupState::Removing || column.state != ColumnState::Removed);
-    let copies = shown.map(|(number, column)| {
-        let held = map.and_then(|map| map.column(number)).map(|column| column.state);
-        let (state, since) = copy_state(record.state, column, held);
-        let (node, disk) = (column.node.clone(), column.disk_name.clone());
-        let leaves = column.state == ColumnState::Leaving && record.state == GroupState::Ready;
-        let successor =
-            record.successor(number).or_else(|| column.replaces.and_then(|of| record.successor(of)));
-        let replaced_by = leaves.then(|| successor.map_or_else(|| "none".to_owned(), |(_, by)| by.place()));
-        MirrorCopy { number, node, disk, disk_uuid: column.disk.to_string(), state, since, replaced_by }
-    });
-    let wanted = match record.state {
-        // Those that are removed already count: it had them.
-        GroupState::Removing => {
-            record.columns.iter().filter(|column| column.state != ColumnState::Leaving).count()
-        }
-        GroupState::Making | GroupState::Ready => record.copies(),
-    };
-    Mirror {
-        uuid: record.uuid.to_string(),
-        number: record.number,
-        layout: format!("raid1:{wanted}"),
-        state: match record.state {
-            GroupState::Making => MirrorState::Making,
-            GroupState::Ready => MirrorState::Ready,
-            GroupState::Removing => MirrorState::Removing,
-        },
-        copies: copies.collect(),
-        copied: node.copies.get(record.pg()).map_or(0, |copy| copy.copied()),
-        map: map.map(|map| MirrorMap {
-            primary: node.name(map.primary.node),
-            since: map.since,
-            epoch: map.term.epoch,
-            generation: map.term.generation,
-            forced: map.forced,
-        }),
-    }
-}
-
-fn copy_state(volume: GroupState, column: &GroupColumn, held: Option<State>) -> (CopyState, Option<u64>) {
-    match (volume, column.state, held) {
-        (GroupState::Removing, ColumnState::Removed, _) => (CopyState::Removed, None),
-        (GroupState::Removing, ..) => (CopyState::Removing, None),
-        (GroupState::Ready, ColumnState::Leaving, None | Some(State::None)) => (CopyState::Removing, None),
-        (GroupState::Ready, ColumnState::Missing, _) => (CopyState::Making, None),
-        (GroupState::Ready, ColumnState::Made, Some(State::None)) => (CopyState::Made, None),
-        (GroupState::Ready, _, Some(State::Sync)) => (CopyState::InSync, None),
-        (GroupState::Ready, _, Some(State::Stale { since })) => (CopyState::Stale, Some(since)),
-        (GroupState::Ready, _, Some(State::Fill { since })) => (CopyState::Filling, Some(since)),
-        (GroupState::Ready, _, Some(State::None)) => (CopyState::NoDisk, None),
-        (_, ColumnState::Missing, _) => (CopyState::Making, None),
-        (_, ColumnState::Made | ColumnState::Leaving | ColumnState::Removed, _) => (CopyState::Made, None),
     }
 }
 

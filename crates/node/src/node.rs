@@ -27,6 +27,7 @@ pub(crate) mod copies;
 pub(crate) mod devices;
 pub(crate) mod disk_job;
 pub(crate) mod disk_seen;
+pub(crate) mod group_damage;
 pub(crate) mod group_mail;
 pub(crate) mod groups;
 pub(crate) mod history;

@@ -10,8 +10,7 @@ use cards_coordinator::{ColumnState, GroupColumn};
 use cards_core::NodeId;
 
 use crate::attach::losses;
-use crate::groups::damage;
-use crate::mirrors::mirror;
+use crate::groups::{damage, mirror};
 use crate::node::Node;
 use crate::node::card::Card;
 use crate::node::disk_seen::short_of_room;

@@ -377,9 +377,6 @@ pub(super) fn force(draft: &mut Draft<'_>, volume: &str, node: &str, epoch: u64)
     let member =
         registry.members.get(node).ok_or_else(|| Refusal::UnknownMember { name: node.to_owned() })?;
     let process = Process { node: NodeId(member.id), incarnation: member.incarnation.0 };
-    if !member.state.is_live() {
-        return Err(Refusal::ForceAway { volume: name(), node: node.to_owned() });
-    }
     let Some(state) = map.column_at(process.node).and_then(|n| map.column(n)).map(|column| column.state)
     else {
         let copies = group.there().map(|(_, column)| column.place()).collect();
@@ -397,6 +394,9 @@ pub(super) fn force(draft: &mut Draft<'_>, volume: &str, node: &str, epoch: u64)
     if let Some(number) = map.in_sync().find(is_there) {
         let copy = group.columns[usize::from(number)].place();
         return Err(Refusal::ForceNotNeeded { volume: name(), copy });
+    }
+    if !member.state.is_live() {
+        return Err(Refusal::ForceAway { volume: name(), node: node.to_owned() });
     }
     if state == State::Sync || map.term.epoch != epoch {
         let (generation, fence) = (map.term.generation, 0);

@@ -2,39 +2,21 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use cards_admin::{Damage, Refusal, RefusalKind, Scrubbed};
 use cards_array::group::{Command, Extent, Token};
 use cards_core::PgId;
 use tokio::sync::oneshot;
 
-use crate::damage::{Damage as Known, UNIT};
+use crate::damage::UNIT;
 use crate::failures::Asked;
-use crate::node::groups::Scrub;
+use crate::node::group_damage::Found;
+use crate::node::groups::{Known, Scrub};
 use crate::node::{Local, Node};
 
 /// Bytes that are compared at a time: writes of them wait meanwhile.
 const STEP: u64 = 256 << 10;
-
-/// What this node has found as the primary of a group, since its daemon started.
-#[derive(Debug, Default)]
-pub(crate) struct GroupDamage {
-    /// Units that no copy in sync has, until they are written anew.
-    pub(crate) known: Known,
-    /// Units that were written anew from another copy.
-    pub(crate) repaired: AtomicU64,
-    /// Units that no copy in sync had, each as often as it was found.
-    pub(crate) unrepaired: AtomicU64,
-}
-
-/// Units of a copy that did not fit their checksums.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Found {
-    column: u8,
-    extent: Extent,
-    is_repaired: bool,
-}
 
 impl Local {
     /// A copy of a group that this node leads has had units that do not fit their checksums.
@@ -97,7 +79,7 @@ impl Local {
 }
 
 /// What no copy in sync of a mirrored volume has, of which this node is the primary.
-pub(crate) fn describe(node: &Node, known: &crate::node::groups::Known) -> Option<String> {
+pub(crate) fn describe(node: &Node, known: &Known) -> Option<String> {
     let of = known.record.pg();
     let is_primary = known.ready().is_some_and(|map| map.primary.node == node.me);
     let lost = node.groups.damage(of).known.describe().filter(|_| is_primary)?;

@@ -10,32 +10,10 @@ use cards_core::{ControlInput, Exclusivity, PgId};
 use super::news::APART;
 use crate::node::Local;
 use crate::node::groups::Hosted;
-use crate::node::membership::Order;
+use crate::node::membership::{Order, Question, Reply};
 
 /// When the registry is asked again.
 const AGAIN: Duration = Duration::from_millis(100);
-
-/// What a process that leads a group asks the registry.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Question {
-    /// What was noted before the process took over, in this epoch.
-    Read(u64),
-    /// That something is kept.
-    Keep(KeptExclusivity),
-}
-
-/// What the registry answers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Reply {
-    /// Who had the volume for itself.
-    Found(Exclusivity),
-    /// It is kept.
-    Kept,
-    /// Another process is the primary.
-    Over,
-    /// Nothing (yet).
-    Nothing,
-}
 
 /// Asks the registry.
 pub(crate) async fn ask(registry: &Coordinator, of: PgId, question: Question) -> Reply {

@@ -1,7 +1,7 @@
 //! Which metrics there are. `docs/reference/metrics.md` explains them.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use cards_admin::{Io, Op, OpIo, bucket_of};
 use cards_core::PgId;
@@ -11,6 +11,7 @@ use super::process;
 use crate::identity::seconds;
 use crate::node::Node;
 use crate::node::card::CardState;
+use crate::node::group_damage::GroupDamage;
 use crate::node::link::Link;
 use crate::report;
 use crate::traffic::Traffic;
@@ -272,13 +273,14 @@ fn disk_errors(text: &mut Exposition, node: &Node) {
         family.sample(&[("disk", &spec.name)], disk.stats().snapshot().damaged + damage.scrubbed());
     }
     let help = "4 KiB of copies of a mirrored volume that did not fit their checksums, as this node has found as its primary.";
+    let damages: Vec<_> =
+        node.groups.all().iter().map(|known| node.groups.damage(known.record.pg())).collect();
+    let sum = |of: fn(&GroupDamage) -> &AtomicU64| {
+        damages.iter().map(|damage| of(damage).load(Ordering::Relaxed)).sum::<u64>()
+    };
     let mut family = text.counter("cards_copy_checksum_errors", help);
-    for known in node.groups.all() {
-        let (volume, damage) = (&known.record.name, node.groups.damage(known.record.pg()));
-        for (outcome, units) in [("repaired", &damage.repaired), ("unrepaired", &damage.unrepaired)] {
-            family.sample(&[("volume", volume), ("outcome", outcome)], units.load(Ordering::Relaxed));
-        }
-    }
+    family.sample(&[("outcome", "repaired")], sum(|damage| &damage.repaired));
+    family.sample(&[("outcome", "unrepaired")], sum(|damage| &damage.unrepaired));
 }
 
 fn about_process(text: &mut Exposition, node: &Node) {

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 use super::buffers::Bytes;
 use super::copies::CopyCounts;
-use crate::groups::damage::{Found, GroupDamage};
+use super::group_damage::{Found, GroupDamage};
 
 /// What all threads see of the groups.
 #[derive(Default)]

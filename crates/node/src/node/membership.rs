@@ -5,13 +5,34 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use cards_admin::{Forgotten, Registry as Kept};
-use cards_array::group::{Answer, Map};
+use cards_array::group::{Answer, KeptExclusivity, Map};
 use cards_coordinator::{Certificate, NewGroup};
-use cards_core::PgId;
+use cards_core::{Exclusivity, PgId};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::members::Members;
-use crate::groups::{Question, Reply};
+
+/// What a process that leads a group asks the registry.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Question {
+    /// What was noted before the process took over, in this epoch.
+    Read(u64),
+    /// That something is kept.
+    Keep(KeptExclusivity),
+}
+
+/// What the registry answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reply {
+    /// Who had the volume for itself.
+    Found(Exclusivity),
+    /// It is kept.
+    Kept,
+    /// Another process is the primary.
+    Over,
+    /// Nothing (yet).
+    Nothing,
+}
 
 /// What a session can be told.
 pub(crate) enum Order {
