@@ -242,9 +242,9 @@ fn disks(text: &mut Exposition, node: &Node) {
         let mut family = text.counter(name, help);
         disks.iter().for_each(|disk| family.sample(&[("disk", &disk.name)], of(&disk.counters)));
     }
-    let help = "Bytes that this node has copied to other copies of a mirrored volume, which had missed them.";
-    let mut family = text.counter("cards_mirror_copied_bytes", help);
-    node.copies.list().iter().for_each(|copy| family.sample(&[("volume", &copy.name)], copy.copied()));
+    let help = "Bytes that this node has copied to other copies of mirrored volumes, which had missed them.";
+    let copied: u64 = node.copies.list().iter().map(|copy| copy.copied()).sum();
+    text.counter("cards_mirror_copied_bytes", help).sample(&[], copied);
     type Room = fn(&cards_admin::Room) -> u64;
     let families: [(&str, &str, Room); 2] = [
         ("cards_disk_unwritten_bytes", "Bytes of a disk's file that have no place yet.", |room| {
