@@ -61,14 +61,14 @@ fn mirrors_lose_and_repeat_nothing_and_nothing_stale_is_read() {
 #[test]
 fn what_a_driver_of_mirrors_does_wrong_is_found() {
     for (mistake, seed) in [
-        (DriverMistake::IgnoreOrigins, 142),
+        (DriverMistake::IgnoreOrigins, 10),
         (DriverMistake::IgnoreRight, 1),
         (DriverMistake::ForgetAcquainted, 151),
-        (DriverMistake::ForgetLife, 193),
+        (DriverMistake::ForgetLife, 359),
         (DriverMistake::ForgetFua, 1),
-        (DriverMistake::AnswerStopped, 14),
+        (DriverMistake::AnswerStopped, 28),
         (DriverMistake::ForgetExclusivity, 81),
-        (DriverMistake::NoteUnfenced, 340),
+        (DriverMistake::NoteUnfenced, 734),
     ] {
         let run = |mistake: Option<DriverMistake>| {
             let mut options = Options::mirrored(seed);
