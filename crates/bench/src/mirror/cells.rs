@@ -102,22 +102,11 @@ fn cells(duration: Duration) -> Vec<Cell> {
 
 fn options(disk: Medium, disk_rate: u64) -> ClusterOptions {
     ClusterOptions {
-        nodes: 3,
         cache: CACHE,
-        block: 64 << 10,
-        policy: "hscc",
-        replacement: None,
         read_ahead: "auto".to_owned(),
-        disk,
-        disk_delay: Duration::ZERO,
         disk_rate,
-        read_only: false,
-        network_attached: false,
-        data_threads: 1,
-        insecure: false,
         prefault: true,
-        handover: None,
-        tcp: false,
+        ..super::options(disk)
     }
 }
 

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::Bar;
+use super::{Bar, options};
 use crate::compare::Effort;
 use crate::load::{self, Access, Mode, Options, Target};
-use crate::peers::{Cluster, ClusterOptions, Medium, Site, Transport};
+use crate::peers::{Cluster, Medium, Site, Transport};
 use crate::stats::median;
 use crate::{Error, interrupt};
 
@@ -86,7 +86,7 @@ pub(super) fn run(site: &Site, effort: &Effort) -> Result<Vec<Pause>, Error> {
             bar: Some(Bar::AtMost(0.2)),
         },
     ];
-    let mut cluster = Cluster::start(site, &options())?;
+    let mut cluster = Cluster::start(site, &options(Medium::Mirror(VOLUME)))?;
     let mut pauses = Vec::new();
     for way in ways {
         let mut seconds = [Vec::new(), Vec::new()];
@@ -101,27 +101,6 @@ pub(super) fn run(site: &Site, effort: &Effort) -> Result<Vec<Pause>, Error> {
         pauses.extend(rows.map(|(name, seconds)| Pause { name, seconds, bar: way.bar }));
     }
     Ok(pauses)
-}
-
-fn options() -> ClusterOptions {
-    ClusterOptions {
-        nodes: 3,
-        cache: 16 << 20,
-        block: 64 << 10,
-        policy: "hscc",
-        replacement: None,
-        read_ahead: "off".to_owned(),
-        disk: Medium::Mirror(VOLUME),
-        disk_delay: Duration::ZERO,
-        disk_rate: 0,
-        read_only: false,
-        network_attached: false,
-        data_threads: 1,
-        insecure: false,
-        prefault: false,
-        handover: None,
-        tcp: false,
-    }
 }
 
 /// The pauses of writes and of reads, in seconds. All copies are in sync before and after.

@@ -10,10 +10,12 @@ mod cells;
 mod failover;
 mod resync;
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 use crate::compare::Effort;
-use crate::peers::Site;
+use crate::peers::{ClusterOptions, Medium, Site};
 use crate::report::{Style, micros, ratio, table};
 use crate::size::format_rate;
 use crate::{Error, interrupt};
@@ -64,6 +66,28 @@ pub fn run(site: &Site, parts: &[Part], effort: &Effort) -> Result<Mirrors, Erro
         mirrors.resync = resync::run(site)?;
     }
     Ok(mirrors)
+}
+
+/// Three nodes with this volume, and caches that are small beside it.
+fn options(disk: Medium) -> ClusterOptions {
+    ClusterOptions {
+        nodes: 3,
+        cache: 16 << 20,
+        block: 64 << 10,
+        policy: "hscc",
+        replacement: None,
+        read_ahead: "off".to_owned(),
+        disk,
+        disk_delay: Duration::ZERO,
+        disk_rate: 0,
+        read_only: false,
+        network_attached: false,
+        data_threads: 1,
+        insecure: false,
+        prefault: false,
+        handover: None,
+        tcp: false,
+    }
 }
 
 /// What cannot be measured, and why.

@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::{Bar, failover};
+use super::{Bar, failover, options};
 use crate::load::{self, Access, Mode, Options};
-use crate::peers::{Cluster, ClusterOptions, Medium, Site, Transport};
+use crate::peers::{Cluster, Medium, Site, Transport};
 use crate::size::format_size;
 use crate::{Error, interrupt};
 
@@ -62,25 +62,7 @@ impl Resync {
 /// Kills the node that has a copy and does not order the writes, writes a hundredth of the volume, and brings it back: a minute, scaled to the
 /// time that the writes take, for a node that is away is asked for nothing.
 pub(super) fn run(site: &Site) -> Result<Vec<Resync>, Error> {
-    let options = ClusterOptions {
-        nodes: 3,
-        cache: 16 << 20,
-        block: 64 << 10,
-        policy: "hscc",
-        replacement: None,
-        read_ahead: "off".to_owned(),
-        disk: Medium::Mirror(VOLUME),
-        disk_delay: Duration::ZERO,
-        disk_rate: 0,
-        read_only: false,
-        network_attached: false,
-        data_threads: 1,
-        insecure: false,
-        prefault: false,
-        handover: None,
-        tcp: false,
-    };
-    let mut cluster = Cluster::start(site, &options)?;
+    let mut cluster = Cluster::start(site, &options(Medium::Mirror(VOLUME)))?;
     let primary = cluster.mirror(1)?.map.primary;
     let (primary, other) = if primary == "n1" { (1, 2) } else { (2, 1) };
     load::fill(&cluster.target(1, Transport::Unix)?)?;

@@ -18,6 +18,9 @@ use crate::node::{Local, Node};
 /// Bytes that are compared at a time: writes of them wait meanwhile.
 const STEP: u64 = 256 << 10;
 
+/// Most places that an answer lists.
+const LISTED_MAX: usize = 1000;
+
 impl Local {
     /// A copy of a group that this node leads has had units that do not fit their checksums.
     pub(super) fn group_damaged(&self, of: PgId, column: u8, extent: Extent, is_repaired: bool) {
@@ -138,7 +141,9 @@ pub(crate) async fn scrub(
                     format!("copy {copy} does not fit its checksum, and no other one in sync has it")
                 }
             };
-            scrubbed.places.push(Damage { offset, length, reason, repaired: is_repaired });
+            if scrubbed.places.len() < LISTED_MAX {
+                scrubbed.places.push(Damage { offset, length, reason, repaired: is_repaired });
+            }
         }
     }
     Ok(scrubbed)
