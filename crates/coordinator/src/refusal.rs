@@ -674,8 +674,8 @@ pub enum Refusal {
     },
     /// The volume stays.
     #[error(
-        "node `{node}` has removed its copy of volume `{volume}`, which is not being removed; `cards volume remove {volume}` removes the \
-         volume with all its copies"
+        "node `{node}` says that it has removed its copy of volume `{volume}`, which is to stay: `cards volume replace {volume} --from {node}` \
+         has another one made"
     )]
     NotBeingRemoved {
         /// The volume.
