@@ -11,15 +11,16 @@ use crate::ids::History;
 pub struct Route {
     /// Its name; empty if only the address is known.
     pub node: String,
-    /// `host:port`.
+    /// `host:port`; empty if only its name is known, or what has become of it.
     pub address: String,
 }
 
 impl fmt::Display for Route {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.node.as_str() {
-            "" => f.write_str(&self.address),
-            node => write!(f, "{node} ({})", self.address),
+        match (self.node.as_str(), self.address.as_str()) {
+            ("", address) => f.write_str(address),
+            (node, "") => f.write_str(node),
+            (node, address) => write!(f, "{node} ({address})"),
         }
     }
 }

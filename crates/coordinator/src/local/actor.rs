@@ -545,7 +545,11 @@ impl Actor {
         };
         let route = |store: &StoreId| match self.roll.routes.get(store) {
             Some(route) => route.clone(),
-            None => Route { node: "a node that has lost its store".into(), address: String::new() },
+            // What it had kept counts until others have taken its place.
+            None => Route {
+                node: "a node that was forgotten or has lost its store".into(),
+                address: String::new(),
+            },
         };
         let mut arbiters: Vec<Route> = value.arbiters.stores().map(|store| route(&store)).collect();
         arbiters.sort();
