@@ -1,10 +1,13 @@
 //! The copies of a mirrored volume change while it serves: nodes go for good, disks are replaced, a stale copy is forced.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use crate::harness::cluster::Cluster;
+use crate::harness::plan::Plan;
 use crate::harness::{LONG, SHORT, content, eventually, scratch};
-use crate::mirror::{Writer, at, check_all, cluster_of, number_of, volume};
+use crate::mirror::{Writer, at, check_all, cluster_by, cluster_of, number_of, volume};
 
 /// Four nodes, each with a managed disk, and a volume with two copies, attached at the nodes without.
 struct Scene {
@@ -14,8 +17,11 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(dir: &std::path::Path) -> Self {
-        let mut cluster = cluster_of(dir, 4, None);
+    fn new(dir: &Path) -> Self {
+        Self::of(cluster_of(dir, 4, None))
+    }
+
+    fn of(mut cluster: Cluster) -> Self {
         at(&mut cluster, 1, &["volume", "create", "data", "--size", "16M", "--layout", "raid1:2"]).ok();
         for number in 1..=4 {
             eventually(&format!("n{number} knows the volume"), SHORT, || {
@@ -147,6 +153,36 @@ fn a_dead_node_is_replaced_and_all_is_there_when_the_other_one_dies_too() {
     eventually("the new copy's node orders the writes", LONG, || {
         (scene.primary(third) == fourth).then_some(())
     });
+}
+
+/// A node is gone, and nobody does anything about it. When it is back after all, its copy is removed from its disk.
+#[test]
+fn a_copy_that_is_stale_for_long_is_replaced_without_being_asked() {
+    let dir = scratch();
+    let plan = Plan { disk_wait: "60s", rebuild_after: "2s", ..Plan::new(dir.path(), 4) };
+    let mut scene = Scene::of(cluster_by(plan, None));
+    let (first, third, fourth) = (scene.primary(1), scene.others[0], scene.others[1]);
+    let other = *scene.copies.iter().find(|copy| **copy != first).unwrap();
+    let writer = Writer::begin(scene.cluster.export(third, "data"), true);
+    let reader = writer.reader(scene.cluster.export(fourth, "data"));
+    writer.goes_on(50);
+    scene.cluster.node(first).kill();
+    let mut spare = None;
+    eventually("another node has a copy in sync", LONG, || {
+        let found = copies(&volume(&mut scene.cluster, third)).into_iter();
+        let mut in_sync = found.filter(|(_, state)| state == "in_sync").map(|(node, _)| node);
+        spare = in_sync.find(|node| *node != first && *node != other);
+        spare.map(drop)
+    });
+    writer.goes_on(50);
+    let said = scene.cluster.node(other).log();
+    let why = format!("the copy on n{first}:fast{first} has been stale for 2s, and is replaced");
+    assert!(said.contains(&why), "{said}");
+    scene.cluster.node(first).restart();
+    scene.wait_copies(third, &[other, spare.unwrap()]);
+    let known = writer.end(reader);
+    scene.cluster.node(other).kill();
+    check_all(&scene.cluster.export(third, "data"), &known);
 }
 
 /// The last copy in sync is gone for good. A person forces the stale one; the other one comes back and is filled from it.
