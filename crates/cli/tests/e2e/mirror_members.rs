@@ -91,9 +91,23 @@ fn a_copy_is_drained_while_clients_write() {
     let leaves = at(&mut scene.cluster, first, &["leave"]);
     assert!(!leaves.stderr.contains("has a copy"), "{leaves}");
     writer.goes_on(50);
+    // The other one leaves with its disk.
+    let disk = format!("n{other}:fast{other}");
+    let drained =
+        at(&mut scene.cluster, third, &["disk", "drain", &format!("n{other}"), "--wait", "--json"]).ok();
+    let drained: Value = serde_json::from_str(&drained.stdout).unwrap();
+    assert_eq!((&drained["leaving"], &drained["refused"]), (&json!(["data"]), &json!([])));
+    let disks: Value =
+        serde_json::from_str(&at(&mut scene.cluster, third, &["disk", "list", "--json"]).ok().stdout)
+            .unwrap();
+    let with_copies = disks.as_array().unwrap().iter().filter(|disk| disk["copies"] == json!(["data"]));
+    let with_copies: Vec<&str> = with_copies.filter_map(|disk| disk["node"].as_str()).collect();
+    assert!(with_copies.len() == 2 && !with_copies.contains(&format!("n{other}").as_str()), "{disks}");
+    let nothing = at(&mut scene.cluster, third, &["disk", "drain", &disk]).ok();
+    assert!(nothing.stdout.contains("there are no copies"), "{nothing}");
     let known = writer.end(reader);
     check_all(&scene.cluster.export(third, "data"), &known);
-    scene.cluster.node(other).kill();
+    scene.cluster.node(fourth).kill();
     check_all(&scene.cluster.export(third, "data"), &known);
 }
 
@@ -268,10 +282,13 @@ fn what_cannot_be_replaced_or_forced_is_refused() {
     let from = format!("n{}", scene.others[0]);
     let mut refused = |words: &[&str], why: &str| {
         let done = at(&mut scene.cluster, 1, words);
-        assert!(!done.status.success() && done.stderr.contains(why), "{why}: {done}");
+        let said = done.stdout.clone() + &done.stderr;
+        assert!(!done.status.success() && said.contains(why), "{why}: {done}");
     };
     let replace = ["volume", "replace", "large", "--from", &from];
     refused(&replace, "it needs 67108864 bytes in a failure domain");
     refused(&replace, "free there: disk ");
+    refused(&["disk", "drain", &from], "no other copy");
+    refused(&["disk", "drain", "n9"], "no node has a managed disk \"n9\": there are n1:fast1, ");
     refused(&[&replace[..], &["--to", &to]].concat(), "takes 67108864 bytes, and managed disk ");
 }

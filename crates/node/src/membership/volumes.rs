@@ -7,6 +7,40 @@ use cards_disk::Uuid;
 
 use super::session::Session;
 
+/// The managed disks that the registry has, in the order of their nodes and names.
+///
+/// # Errors
+/// The coordinator does not answer. In words.
+pub(super) async fn disks(session: &Session) -> Result<Vec<cards_admin::ManagedDisk>, String> {
+    let view = session.coordinator.view().await.map_err(|error| failed(session, error))?;
+    let mut groups: Vec<&GroupVolume> = view.groups.values().collect();
+    groups.sort_by(|one, other| one.name.cmp(&other.name));
+    let mut disks: Vec<_> = view.managed.iter().map(|disk| shown(&view, &groups, disk)).collect();
+    disks.sort_by(|one, other| (&one.node, &one.name).cmp(&(&other.node, &other.name)));
+    Ok(disks)
+}
+
+fn shown(view: &View, groups: &[&GroupVolume], disk: &ManagedDisk) -> cards_admin::ManagedDisk {
+    let with = |leaves: bool| {
+        let is_here = move |column: &GroupColumn| {
+            column.disk == disk.uuid && (!leaves || column.state == ColumnState::Leaving)
+        };
+        let here = groups.iter().filter(move |group| group.there().any(|(_, column)| is_here(column)));
+        here.map(|group| group.name.clone()).collect()
+    };
+    cards_admin::ManagedDisk {
+        node: disk.node.clone(),
+        name: disk.name.clone(),
+        uuid: disk.uuid.to_string(),
+        domain: disk.domain.clone(),
+        bytes: disk.bytes,
+        free: disk.free,
+        is_up: view.members.get(&disk.node).is_some_and(|member| member.state.is_live()),
+        copies: with(false),
+        leaving: with(true),
+    }
+}
+
 /// Creates a volume; `on` names disks as `NODE:DISK`, or is empty.
 ///
 /// # Errors
