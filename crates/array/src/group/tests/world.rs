@@ -69,6 +69,8 @@ pub(super) struct Node {
     works: BTreeMap<Op, Work<Vec<u32>>>,
     timer: Time,
     pub(super) disk_fails: bool,
+    /// What the disk was asked to do does not end.
+    pub(super) disk_hangs: bool,
     /// The last term that the column was sealed for, if it had lost nothing then.
     sound: Option<Term>,
     commands: BTreeMap<Token, (usize, u64, Extent)>,
@@ -261,6 +263,7 @@ impl World {
             works: BTreeMap::new(),
             timer: Time::MAX,
             disk_fails: false,
+            disk_hangs: false,
             sound: None,
             commands: BTreeMap::new(),
             copies: BTreeMap::new(),
@@ -383,6 +386,7 @@ impl World {
                 }
                 self.with(to, |group, now| group.receive(now, NodeId(from as u16), *message));
             }
+            Event::Work { node, .. } if self.nodes[node].disk_hangs => {}
             Event::Work { node, incarnation, op } if incarnation == self.nodes[node].incarnation => {
                 let Some(work) = self.nodes[node].works.remove(&op) else { return };
                 let fails = self.nodes[node].disk_fails;
