@@ -286,8 +286,9 @@ impl<M: Models> World<M> {
             if was != State::None && column.state == State::None {
                 mirror.counts.replaced += 1;
                 let plan = mirror.plan.take();
-                let state = plan.and_then(|plan| before.column(plan.column)).map(|column| column.state);
-                let follows = state == Some(State::Sync);
+                let successor = plan.and_then(|plan| before.column(plan.column));
+                // It may have been dropped since it was in sync.
+                let follows = successor.is_some_and(|successor| has_up_to(successor.state) >= has_up_to(was));
                 if !follows {
                     let why =
                         format!("column {number} of {volume:?} leaves before another one has its place");
@@ -295,5 +296,14 @@ impl<M: Models> World<M> {
                 }
             }
         }
+    }
+}
+
+/// Up to which epoch a column has everything.
+const fn has_up_to(state: State) -> u64 {
+    match state {
+        State::Sync => u64::MAX,
+        State::Stale { since } | State::Fill { since } => since,
+        State::None => 0,
     }
 }

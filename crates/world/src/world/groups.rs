@@ -650,8 +650,11 @@ impl<M: Models> World<M> {
         let since = map.since;
         trace!(self, "{node:?} serves {volume:?} since {since}, life {life}");
         let mistake = self.mirror(volume).config.mistake;
-        self.begin_life(node, volume, life);
-        self.mirror(volume).leader = (node, since);
+        // A node that stood still may begin when another one has taken over.
+        if since >= self.mirror(volume).leader.1 {
+            self.begin_life(node, volume, life);
+            self.mirror(volume).leader = (node, since);
+        }
         self.mirror(volume).counts.terms += 1;
         let group = self.running(node).groups.get_mut(&volume).expect("it serves");
         (group.serving, group.noting, group.right) = (Some(since), None, Instant(0));
