@@ -31,7 +31,9 @@ mod wake_ups;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cards_core::{Access, Coherence, ControlMessage, Generation, Instant, IoError, NodeId, PgId, Refusal};
+use cards_core::{
+    Access, Coherence, ControlMessage, Exclusivity, Generation, Instant, IoError, NodeId, PgId, Refusal,
+};
 use cards_world::{Completion, Outcome, PageEvent, World};
 
 use crate::efficiency::Figures;
@@ -457,6 +459,10 @@ impl Observers {
     ) -> Result<(), String> {
         let Some(known) = world.exclusivity(volume) else { return Ok(()) };
         self.count(Observer::Takeovers, 1);
+        // Another node was to write, and the volume is no node's own since, whether or not that one has heard of it.
+        if known == Exclusivity::default() && world.is_writer_no_more(volume, node) {
+            return Ok(());
+        }
         self.takeovers.evicted(volume, node, refusal, known).map_err(Observer::Takeovers.finds())
     }
 

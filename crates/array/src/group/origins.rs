@@ -130,6 +130,13 @@ impl Origins {
         }
     }
 
+    /// The command is done again.
+    pub(super) fn remove(&mut self, origin: &Origin) {
+        if let Some(window) = self.clients.get_mut(&origin.client) {
+            window.applied.remove(&origin.request);
+        }
+    }
+
     /// A later process of the node has sent commands.
     fn is_over(&self, member: Member) -> bool {
         let last = Client { member: Member { incarnation: u64::MAX, ..member }, shard: u16::MAX };

@@ -285,6 +285,8 @@ impl<M: Models> World<M> {
             }
             if was != State::None && column.state == State::None {
                 mirror.counts.replaced += 1;
+                // Columns are made the same first.
+                mirror.is_whole = false;
                 let plan = mirror.plan.take();
                 let successor = plan.and_then(|plan| before.column(plan.column));
                 // It may have been dropped since it was in sync.

@@ -108,6 +108,9 @@ impl<M: Models> World<M> {
             ExclusivityStep::Notes(kept) if kept.is_of(&mirror.register) || is_unfenced => {
                 if kept.is_later_than(&mirror.exclusivity) || is_unfenced {
                     mirror.exclusivity = kept;
+                    if let Some((writer, _)) = kept.exclusivity.writer {
+                        mirror.writers.insert(writer, kept);
+                    }
                 }
                 ExclusivityStep::Kept(kept.since, kept.number)
             }

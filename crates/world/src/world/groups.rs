@@ -113,6 +113,8 @@ pub(super) struct Mirror {
     pub(super) register: Map,
     /// Which card has the volume for itself, as the register holds it beside the map.
     pub(super) exclusivity: KeptExclusivity,
+    /// The last that named each node the writer.
+    pub(super) writers: BTreeMap<NodeId, KeptExclusivity>,
     /// Questions of each node with lower numbers have no effect any more.
     fenced: BTreeMap<NodeId, u64>,
     /// Nodes that do not reach the register until then.
@@ -124,7 +126,7 @@ pub(super) struct Mirror {
     /// All columns in sync have lost their power since.
     pub(super) power_lost: bool,
     /// Every column remembers everything: all were in sync when a term was opened, and none of their processes has ended since.
-    is_whole: bool,
+    pub(super) is_whole: bool,
     /// The column that takes the place of another one.
     pub(super) plan: Option<Plan>,
     /// Disks that were ever columns.
@@ -229,6 +231,7 @@ impl Mirror {
             config: config.clone(),
             register,
             exclusivity: KeptExclusivity::default(),
+            writers: BTreeMap::new(),
             fenced: BTreeMap::new(),
             cut_off: BTreeMap::new(),
             leader: (config.columns[0], 0),
@@ -297,6 +300,15 @@ impl<M: Models> World<M> {
     #[must_use]
     pub fn exclusivity(&self, volume: PgId) -> Option<Exclusivity> {
         self.mirrors.get(&volume).map(|mirror| mirror.exclusivity.exclusivity)
+    }
+
+    /// The register has been told that the node is not the writer any more, by the primary that knew it as that or a later one.
+    #[must_use]
+    pub fn is_writer_no_more(&self, volume: PgId, node: NodeId) -> bool {
+        self.mirrors.get(&volume).is_some_and(|mirror| {
+            let named = mirror.writers.get(&node);
+            named.is_some_and(|named| mirror.exclusivity.is_later_than(named))
+        })
     }
 
     /// Every column of the group is in sync, and remembers everything.

@@ -5,11 +5,12 @@
 //! is read at one of them is what the damaged column has to have, and stays so until that has it. So a repair undoes nothing.
 //!
 //! While columns are being reconciled they need not be the same. What replaces units of the source may lack a command that the source
-//! remembers: the source has forgotten its memory then, and the group begins another term.
+//! remembers. A primary that has just taken over forgets what the source remembers then, and the group begins another term. One that goes on does
+//! its open commands again: all others are at all columns.
 
 use super::{FillStep, Get, Primary, Put, Reason};
 use crate::group::extents::Extent;
-use crate::group::io::{CommandError, Output, Outputs, Token};
+use crate::group::io::{Command, CommandError, Output, Outputs, Token};
 use crate::group::message::Memory;
 use crate::group::mistakes::Mistake;
 use cards_core::Instant;
@@ -225,9 +226,12 @@ impl<P: Clone> Primary<P> {
                 out.push(Output::Damaged { column, extent, is_repaired: true });
             }
             if let Some(get) = self.gets.remove(&of) {
+                if get.reason == Reason::Reconcile {
+                    self.forget_open();
+                }
                 match get.reason {
                     // Nothing more is copied from it: the others would forget as well.
-                    Reason::Reconcile => self.has_forgotten = true,
+                    Reason::Reconcile if self.has_forgotten => {}
                     Reason::Verify(token) => {
                         self.verify_rest(now, (get.from, token), get.extent, extent.offset, out);
                     }
@@ -245,6 +249,20 @@ impl<P: Clone> Primary<P> {
         }
         self.mend_puts(now, out);
         self.settle_puts();
+    }
+
+    /// What the source of a reconciliation has got from another column may lack a command that the source remembers. A primary that goes on has all
+    /// commands that are not at all columns, and does them again.
+    fn forget_open(&mut self) {
+        if !self.has_opened {
+            self.has_forgotten = true;
+        }
+        for (_, command) in &self.waiting {
+            if let Command::Write { origin: Some(origin), .. } = command {
+                self.origins.remove(origin);
+                self.applied.remove(origin);
+            }
+        }
     }
 
     /// Writes that columns did not do, because bytes around them are damaged there, get these and theirs from a column that has done them.

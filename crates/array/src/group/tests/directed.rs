@@ -432,3 +432,25 @@ fn a_group_is_handed_over_before_a_fill_has_ended() {
         assert_eq!(world.wrong, None, "seed {seed}");
     }
 }
+
+/// What has rotted at the primary where writes are open is repaired when another column is dropped, and nothing is in doubt: the primary does
+/// these writes again.
+#[test]
+fn a_primary_that_goes_on_is_repaired_and_forgets_nothing() {
+    let mut repaired = 0;
+    for seed in 0..60 {
+        let (mut world, primary) = serving(seed, 3, None);
+        let before = (world.register.since, world.counts.in_doubt);
+        let away = (primary + 1) % 3;
+        world.dead = Some(away);
+        world.crash(away, false);
+        world.run(world.now + 20 * MS);
+        (0..UNITS).for_each(|unit| world.rots(primary, unit));
+        world.run(world.now + 600 * MS);
+        assert_eq!(world.wrong, None, "seed {seed}");
+        assert!(matches!(world.register.columns[away].state, State::Stale { .. }), "seed {seed}");
+        assert_eq!((world.register.since, world.counts.in_doubt), before, "seed {seed}");
+        repaired += world.counts.repaired;
+    }
+    assert!(repaired > 0);
+}
