@@ -5,7 +5,7 @@
 //! measurement is the mean over one client on each thread, one after the other. Two builds of the program can be measured
 //! in turn within each round.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -15,21 +15,9 @@ use crate::compare::Effort;
 use crate::load::{self, Access, Options, Outcome, Target};
 use crate::peers::{Cluster, ClusterOptions, Site, Transport};
 use crate::report::{Style, micros, ratio, table};
-use crate::size::{format_rate, format_size};
+use crate::size::format_rate;
 use crate::stats::{median, median_ratio};
-
-/// One kind of read. Cells of one block size share a cluster, and have parts of the disk of their own.
-#[derive(Debug, Clone, Copy)]
-struct Cell {
-    /// Bytes per cached block.
-    block: u32,
-    /// Bytes per request.
-    request: u32,
-    depth: usize,
-    access: Access,
-    /// The part of the disk, in quarters.
-    part: (u64, u64),
-}
+use crate::warm::{self, Cell, Kind};
 
 const CELLS: [Cell; 5] = [
     Cell { block: 4 << 10, request: 4 << 10, depth: 1, access: Access::Once, part: (0, 1) },
@@ -39,7 +27,7 @@ const CELLS: [Cell; 5] = [
     Cell { block: 64 << 10, request: 128 << 10, depth: 8, access: Access::Scan, part: (2, 4) },
 ];
 
-/// The medians of one build in one cell.
+/// What one build did in one cell: in one round, or the medians over the rounds.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Point {
     /// Mean latency in microseconds.
@@ -53,16 +41,9 @@ pub struct Point {
 /// One cell: the first build and the other.
 #[derive(Debug, Serialize)]
 pub struct Row {
-    /// Bytes per cached block.
-    pub block: u32,
-    /// Bytes per request.
-    pub request: u32,
-    /// Requests in flight.
-    pub depth: usize,
-    /// Ascending, not at random.
-    pub is_stream: bool,
-    /// The nodes talk in the clear.
-    pub insecure: bool,
+    /// What was read.
+    #[serde(flatten)]
+    pub kind: Kind,
     /// The first build.
     pub ours: Point,
     /// The build that it is measured against.
@@ -73,14 +54,6 @@ pub struct Row {
     pub cpu_ratio: Option<f64>,
 }
 
-/// What one build did in one cell in one round.
-#[derive(Debug, Clone, Copy)]
-struct Measured {
-    mean_us: f64,
-    bytes_per_s: f64,
-    cpu_us: f64,
-}
-
 /// Measures all cells, encrypted and in the clear; with `against`, of two builds.
 pub fn run(
     site: &Site,
@@ -89,10 +62,9 @@ pub fn run(
     effort: &Effort,
 ) -> Result<Vec<Row>, Error> {
     let programs: Vec<Option<&Path>> = [site.cards.as_deref()].into_iter().chain(against.map(Some)).collect();
-    let disk = site.image("disk-cards.raw")?;
     let mut rows = Vec::new();
     for insecure in [false, true] {
-        let mut measured: Vec<Vec<Vec<Measured>>> = vec![vec![Vec::new(); programs.len()]; CELLS.len()];
+        let mut measured: Vec<Vec<Vec<Point>>> = vec![vec![Vec::new(); programs.len()]; CELLS.len()];
         for round in 0..effort.rounds {
             if Instant::now() >= effort.deadline {
                 break;
@@ -101,8 +73,8 @@ pub fn run(
                 for turn in 0..programs.len() {
                     // Neither is always first.
                     let which = (turn + round) % programs.len();
-                    let options = options(site, &disk, block, data_threads, insecure);
-                    let cluster = warm_cluster(site, programs[which], &options)?;
+                    let options = ClusterOptions { data_threads, ..warm::options(site, block, insecure)? };
+                    let cluster = warm::cluster(site, programs[which], &options)?;
                     for (cell, measured) in
                         CELLS.iter().zip(&mut measured).filter(|(cell, _)| cell.block == block)
                     {
@@ -116,35 +88,6 @@ pub fn run(
     Ok(rows)
 }
 
-fn options(site: &Site, disk: &Path, block: u32, data_threads: usize, insecure: bool) -> ClusterOptions {
-    ClusterOptions {
-        nodes: 3,
-        cache: site.size + site.size / 4 + (64 << 20),
-        block,
-        policy: "hscc",
-        replacement: None,
-        read_ahead: "auto".to_owned(),
-        disk: PathBuf::from(disk).into(),
-        disk_delay: Duration::ZERO,
-        disk_rate: 0,
-        read_only: true,
-        network_attached: false,
-        data_threads,
-        insecure,
-        prefault: true,
-        handover: None,
-        tcp: false,
-    }
-}
-
-/// Three nodes of which node 2 has read the whole disk, and node 3 is beside the client.
-fn warm_cluster(site: &Site, program: Option<&Path>, options: &ClusterOptions) -> Result<Cluster, Error> {
-    let cluster = Cluster::start_program(site, program, options)?;
-    cluster.pin_beside_client(3, site)?;
-    load::read_all(&cluster.target(2, Transport::Unix)?)?;
-    Ok(cluster)
-}
-
 /// One client after the other, as many as data threads.
 fn read(
     site: &Site,
@@ -152,55 +95,42 @@ fn read(
     cell: &Cell,
     data_threads: usize,
     duration: Duration,
-) -> Result<Measured, Error> {
+) -> Result<Point, Error> {
     let target = cluster.target(3, Transport::Unix)?;
     let target = Target { pids: cluster.pids()[1..].to_vec(), ..target };
-    let quarter = site.size / 4;
-    let (from, to) = (cell.part.0 * quarter, cell.part.1 * quarter);
+    let all = cell.options(site, duration);
+    let (from, to) = (all.range.start, all.range.end);
     let piece = (to - from) / data_threads as u64 / (1 << 20) * (1 << 20);
     let outcomes: Vec<Outcome> = (0..data_threads as u64)
         .map(|client| {
             let start = from + client * piece;
-            let options = Options {
-                access: cell.access,
-                block: cell.request,
-                depth: cell.depth,
-                duration,
-                range: start..start + piece,
-                ..Options::default()
-            };
-            load::run(&target, &options)
+            load::run(&target, &Options { range: start..start + piece, ..all.clone() })
         })
         .collect::<Result<_, _>>()?;
     let mean = |value: fn(&Outcome) -> f64| outcomes.iter().map(value).sum::<f64>() / outcomes.len() as f64;
-    Ok(Measured {
+    Ok(Point {
         mean_us: mean(|outcome| outcome.latency.mean_us),
         bytes_per_s: mean(|outcome| outcome.bytes_per_s),
         cpu_us: mean(|outcome| outcome.server_cpu_us.unwrap_or(0.0)),
     })
 }
 
-fn row(cell: &Cell, insecure: bool, builds: &[Vec<Measured>]) -> Option<Row> {
-    let middle = |build: &[Measured], value: fn(&Measured) -> f64| {
-        median(&build.iter().map(value).collect::<Vec<_>>())
-    };
-    let point = |build: &Vec<Measured>| {
+fn row(cell: &Cell, insecure: bool, builds: &[Vec<Point>]) -> Option<Row> {
+    let middle =
+        |build: &[Point], value: fn(&Point) -> f64| median(&build.iter().map(value).collect::<Vec<_>>());
+    let point = |build: &Vec<Point>| {
         Some(Point {
             mean_us: middle(build, |m| m.mean_us)?,
             bytes_per_s: middle(build, |m| m.bytes_per_s)?,
             cpu_us: middle(build, |m| m.cpu_us)?,
         })
     };
-    let compare = |value: fn(&Measured) -> f64| {
-        let values = |build: &[Measured]| build.iter().map(|m| Some(value(m))).collect::<Vec<_>>();
+    let compare = |value: fn(&Point) -> f64| {
+        let values = |build: &[Point]| build.iter().map(|m| Some(value(m))).collect::<Vec<_>>();
         median_ratio(&values(builds.first()?), &values(builds.get(1)?))
     };
     Some(Row {
-        block: cell.block,
-        request: cell.request,
-        depth: cell.depth,
-        is_stream: matches!(cell.access, Access::Scan),
-        insecure,
+        kind: cell.kind(insecure),
         ours: point(builds.first()?)?,
         other: builds.get(1).and_then(point),
         latency_ratio: compare(|m| m.mean_us),
@@ -216,14 +146,8 @@ pub fn format(rows: &[Row], style: Style) -> String {
 }
 
 fn line(row: &Row) -> Vec<String> {
-    let transport = if row.insecure { "clear" } else { "TLS" };
-    let kind = if row.is_stream { "stream" } else { "remote hit" };
-    let mut name = format!("{transport}: {kind} {} QD{}", format_size(row.request.into()), row.depth);
-    if row.block != row.request {
-        name += &format!(", blocks of {}", format_size(row.block.into()));
-    }
     let point = |point: &Point| [micros(point.mean_us), format_rate(point.bytes_per_s), micros(point.cpu_us)];
-    let mut line = vec![name];
+    let mut line = vec![row.kind.title()];
     line.extend(point(&row.ours));
     line.extend(row.other.as_ref().map_or_else(|| ["-"; 3].map(str::to_owned), point));
     line.extend([ratio(row.latency_ratio), ratio(row.cpu_ratio)]);
@@ -237,7 +161,7 @@ mod tests {
     #[test]
     fn builds_are_compared_within_the_round() {
         let build = |values: [f64; 3]| {
-            values.map(|mean_us| Measured { mean_us, bytes_per_s: 1.0, cpu_us: mean_us }).to_vec()
+            values.map(|mean_us| Point { mean_us, bytes_per_s: 1.0, cpu_us: mean_us }).to_vec()
         };
         let row = row(&CELLS[0], true, &[build([10.0, 40.0, 30.0]), build([20.0, 40.0, 60.0])]).unwrap();
         assert_eq!((row.ours.mean_us, row.latency_ratio, row.cpu_ratio), (30.0, Some(0.5), Some(0.5)));

@@ -33,6 +33,7 @@ pub mod size;
 pub mod stats;
 pub mod suite;
 pub mod table1;
+pub mod warm;
 
 /// NBD addresses, as everywhere in the project.
 pub use cards_wire::nbd::client::{Address, Uri};

@@ -17,6 +17,7 @@ use cards_bench::suite::{Filter, Part};
 use cards_bench::table1::{self, Table1Options};
 use cards_bench::{Error, Uri, bare, interrupt, lanes, mirror, proc, remote};
 use clap::{Args, Parser, Subcommand};
+use serde::Serialize;
 use serde_json::json;
 
 const COOP_HELP: &str = "\
@@ -141,12 +142,39 @@ struct Common {
     /// Determines the order of servers and the offsets
     #[arg(long, default_value_t = 1)]
     seed: u32,
+    #[command(flatten)]
+    output: Output,
+}
+
+impl Common {
+    fn effort(&self) -> Effort {
+        Effort {
+            duration: self.seconds,
+            rounds: self.rounds.into(),
+            deadline: Instant::now() + self.budget,
+            seed: self.seed.into(),
+        }
+    }
+}
+
+#[derive(Args)]
+struct Output {
     /// One JSON object on standard output instead of tables
     #[arg(long, conflicts_with = "markdown")]
     json: bool,
     /// Markdown tables
     #[arg(long)]
     markdown: bool,
+}
+
+impl Output {
+    fn style(&self) -> Style {
+        if self.markdown { Style::Markdown } else { Style::Plain }
+    }
+
+    fn print(&self, value: &impl Serialize, text: impl FnOnce(Style) -> String) {
+        if self.json { println!("{}", json!(value)) } else { print!("{}", text(self.style())) }
+    }
 }
 
 #[derive(Args)]
@@ -181,12 +209,8 @@ struct MirrorArgs {
     /// The 'cards' program [default: beside this one, or in PATH]
     #[arg(long)]
     cards: Option<PathBuf>,
-    /// One JSON object on standard output
-    #[arg(long, conflicts_with = "markdown")]
-    json: bool,
-    /// Markdown tables
-    #[arg(long)]
-    markdown: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 #[derive(Args)]
@@ -200,12 +224,8 @@ struct SimulatorArgs {
     /// How often each is measured: the fastest counts
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=100))]
     rounds: u16,
-    /// One JSON object on standard output
-    #[arg(long, conflicts_with = "markdown")]
-    json: bool,
-    /// A Markdown table
-    #[arg(long)]
-    markdown: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 #[derive(Args)]
@@ -221,12 +241,8 @@ struct ScaleArgs {
     /// How often each is measured
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u16).range(1..=1000))]
     rounds: u16,
-    /// One JSON object on standard output
-    #[arg(long, conflicts_with = "markdown")]
-    json: bool,
-    /// Markdown tables
-    #[arg(long)]
-    markdown: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 #[derive(Args)]
@@ -331,27 +347,20 @@ fn measure(mut common: Common, wanted: impl Fn(Part) -> bool) -> Result<(), Erro
     }
     let filter = Filter::new(&common.only)?;
     let site = Site::new(&common.dir, common.size, common.cards.clone())?;
-    let effort = Effort {
-        duration: common.seconds,
-        rounds: common.rounds.into(),
-        deadline: Instant::now() + common.budget,
-        seed: common.seed.into(),
-    };
-    let style = if common.markdown { Style::Markdown } else { Style::Plain };
+    let effort = common.effort();
+    let style = common.output.style();
     let say = |text: &str| {
-        if !common.json {
+        if !common.output.json {
             println!("{text}");
         }
     };
-    let title = |text: &str| say(&format!("{}{text}\n", if common.markdown { "## " } else { "" }));
+    let title = |text: &str| say(&format!("{}{text}\n", if common.output.markdown { "## " } else { "" }));
     match site.cores {
         Some(cores) => say(&format!("servers on core {}, client on core {}", cores.server, cores.client)),
         None => say("only one core: client and servers compete for it, nothing is pinned"),
     }
     if let Some(load) = proc::busy() {
-        say(&format!(
-            "warning: other work runs here (load {load}); trust the ratios and the CPU per request"
-        ));
+        say(&warning(load));
     }
     say(&format!(
         "disk {}, median of {} rounds of {:?} each\n",
@@ -384,10 +393,13 @@ fn measure(mut common: Common, wanted: impl Fn(Part) -> bool) -> Result<(), Erro
     }
     let (shared, sharing_skipped) = if begins(Part::Sharing) {
         title("Sharing: three nodes that may write one volume");
-        measure_sharing(&site, &effort, &say, style)?
+        unless_missing("sharing", sharing::run(&site, &effort), &say)?
     } else {
         (None, None)
     };
+    if let Some(shared) = &shared {
+        say(&sharing::format(shared, style));
+    }
     let (paper, table1_skipped) = if begins(Part::Table1) {
         title("Table 1: a card as a remote disk, and the local disk");
         measure_table1(&common, &site, &say, style)?
@@ -396,16 +408,24 @@ fn measure(mut common: Common, wanted: impl Fn(Part) -> bool) -> Result<(), Erro
     };
     let (coop, coop_skipped) = if begins(Part::Coop) {
         title("The cooperative effect: figures 2 to 5");
-        measure_coop(&common, &site, &effort, &say, style)?
+        let options = CoopOptions {
+            scale: common.scale,
+            disk_delay: common.disk_delay.unwrap_or(COOP_DISK_DELAY),
+            read_ahead: common.read_ahead.clone(),
+        };
+        unless_missing("coop", coop::run(&site, &options, &effort), &say)?
     } else {
         (None, None)
     };
+    if let Some(coop) = &coop {
+        say(&coop::format(coop, style));
+    }
     let hits_skipped = hits.iter().flat_map(|hits: &remote::Remote| &hits.skipped);
     let skipped = comparison.skipped.iter().chain(hits_skipped).chain(&table1_skipped);
     let skipped = skipped.chain(&coop_skipped).chain(coop.iter().flat_map(|coop| &coop.skipped));
     let skipped = skipped.chain(&sharing_skipped).chain(shared.iter().flat_map(|shared| &shared.skipped));
     let failures = skipped.filter(|skipped| skipped.is_failure).count();
-    if common.json {
+    if common.output.json {
         let table1 = paper
             .map(|ours| json!({ "ours": ours, "paper": table1::Table1::PAPER, "skipped": table1_skipped }));
         let report = json!({
@@ -425,6 +445,10 @@ fn measure(mut common: Common, wanted: impl Fn(Part) -> bool) -> Result<(), Erro
     if failures > 0 { Err(Error::Incomplete { failures }) } else { Ok(()) }
 }
 
+fn warning(load: f64) -> String {
+    format!("warning: other work runs here (load {load}); trust the ratios and the CPU per request")
+}
+
 fn measure_mirror(args: MirrorArgs) -> Result<(), Error> {
     let site = Site::new(&args.dir, 0, args.cards)?;
     let effort = Effort {
@@ -435,32 +459,20 @@ fn measure_mirror(args: MirrorArgs) -> Result<(), Error> {
     };
     let busy = proc::busy();
     let result = mirror::run(&site, &args.only, &effort)?;
-    if args.json {
-        println!("{}", json!({ "rounds": args.rounds, "busy": busy, "mirror": result }));
-        return Ok(());
-    }
-    if let Some(load) = busy {
-        println!("warning: other work runs here (load {load}); trust the ratios and the CPU per request\n");
-    }
-    println!("{}", mirror::format(&result, if args.markdown { Style::Markdown } else { Style::Plain }));
+    let value = json!({ "rounds": args.rounds, "busy": busy, "mirror": result });
+    args.output.print(&value, |style| {
+        let warning = busy.map_or(String::new(), |load| format!("{}\n\n", warning(load)));
+        warning + &mirror::format(&result, style) + "\n"
+    });
     Ok(())
 }
 
 fn measure_lanes(args: LanesArgs) -> Result<(), Error> {
     let LanesArgs { against, data_threads, common } = args;
     let site = Site::new(&common.dir, common.size, common.cards.clone())?;
-    let effort = Effort {
-        duration: common.seconds,
-        rounds: common.rounds.into(),
-        deadline: Instant::now() + common.budget,
-        seed: common.seed.into(),
-    };
-    let rows = lanes::run(&site, against.as_deref(), data_threads, &effort)?;
-    if common.json {
-        println!("{}", json!({ "data_threads": data_threads, "rounds": common.rounds, "lanes": rows }));
-    } else {
-        println!("{}", lanes::format(&rows, if common.markdown { Style::Markdown } else { Style::Plain }));
-    }
+    let rows = lanes::run(&site, against.as_deref(), data_threads, &common.effort())?;
+    let value = json!({ "data_threads": data_threads, "rounds": common.rounds, "lanes": rows });
+    common.output.print(&value, |style| lanes::format(&rows, style) + "\n");
     Ok(())
 }
 
@@ -486,70 +498,31 @@ fn measure_table1(
     Ok((Some(result), skipped))
 }
 
-fn measure_sharing(
-    site: &Site,
-    effort: &Effort,
+/// A part of the report; what is not installed leaves it out, with the reason.
+fn unless_missing<T>(
+    what: &str,
+    result: Result<T, Error>,
     say: &impl Fn(&str),
-    style: Style,
-) -> Result<(Option<sharing::Sharing>, Option<Skipped>), Error> {
-    match sharing::run(site, effort) {
-        Ok(result) => {
-            say(&sharing::format(&result, style));
-            Ok((Some(result), None))
-        }
+) -> Result<(Option<T>, Option<Skipped>), Error> {
+    match result {
         Err(error @ Error::MissingTool { .. }) => {
-            say(&format!("skipped: sharing: {error}"));
-            Ok((None, Some(Skipped::new("sharing".to_owned(), &error))))
+            say(&format!("skipped: {what}: {error}"));
+            Ok((None, Some(Skipped::new(what.to_owned(), &error))))
         }
-        Err(error) => Err(error),
-    }
-}
-
-fn measure_coop(
-    common: &Common,
-    site: &Site,
-    effort: &Effort,
-    say: &impl Fn(&str),
-    style: Style,
-) -> Result<(Option<coop::Coop>, Option<Skipped>), Error> {
-    let options = CoopOptions {
-        scale: common.scale,
-        disk_delay: common.disk_delay.unwrap_or(COOP_DISK_DELAY),
-        read_ahead: common.read_ahead.clone(),
-    };
-    match coop::run(site, &options, effort) {
-        Ok(result) => {
-            say(&coop::format(&result, style));
-            Ok((Some(result), None))
-        }
-        Err(error @ Error::MissingTool { .. }) => {
-            say(&format!("skipped: coop: {error}"));
-            Ok((None, Some(Skipped::new("coop".to_owned(), &error))))
-        }
-        Err(error) => Err(error),
+        result => Ok((Some(result?), None)),
     }
 }
 
 fn measure_simulators(args: SimulatorArgs) -> Result<(), Error> {
     let options = SimulatorOptions { trace: args.trace, python: args.python, rounds: args.rounds };
     let result = simulators::run(&options)?;
-    if args.json {
-        println!("{}", json!(result));
-    } else {
-        let style = if args.markdown { Style::Markdown } else { Style::Plain };
-        print!("{}", simulators::format(&result, style));
-    }
+    args.output.print(&result, |style| simulators::format(&result, style));
     Ok(())
 }
 
 fn measure_scale(args: ScaleArgs) -> Result<(), Error> {
     let result = scale::run(&ScaleOptions { cards: args.cards, rounds: args.rounds })?;
-    if args.json {
-        println!("{}", json!(result));
-    } else {
-        let style = if args.markdown { Style::Markdown } else { Style::Plain };
-        print!("{}", scale::format(&result, style));
-    }
+    args.output.print(&result, |style| scale::format(&result, style));
     Ok(())
 }
 

@@ -16,24 +16,12 @@ use crate::bare::pingpong;
 use crate::bare::tls::Identity;
 use crate::compare::{Effort, Skipped};
 use crate::load::{self, Access, Options, Outcome, Target};
-use crate::peers::{Cluster, ClusterOptions, Site, Transport, free_host};
+use crate::peers::{Cluster, Site, Transport, free_host};
 use crate::proc::child::Guard;
 use crate::report::{Style, micros, ratio, table};
 use crate::size::format_size;
 use crate::stats::{median, median_ratio};
-
-/// One bar: the same bytes for each request, in flight and in order, over the bare round trip and from a peer.
-#[derive(Debug, Clone, Copy)]
-struct Cell {
-    /// Bytes per cached block.
-    block: u32,
-    /// Bytes per request, and of a bare answer.
-    request: u32,
-    depth: usize,
-    access: Access,
-    /// The part of the disk, in quarters: blocks are remote once.
-    part: (u64, u64),
-}
+use crate::warm::{self, Cell, Kind};
 
 const CELLS: [Cell; 5] = [
     Cell { block: 4 << 10, request: 4 << 10, depth: 1, access: Access::Once, part: (0, 1) },
@@ -46,16 +34,9 @@ const CELLS: [Cell; 5] = [
 /// The comparison of one cell over one transport: medians over the rounds.
 #[derive(Debug, Serialize)]
 pub struct RemoteRow {
-    /// Bytes per cached block.
-    pub block: u32,
-    /// Bytes per request.
-    pub request: u32,
-    /// Requests in flight.
-    pub depth: usize,
-    /// Ascending, not at random.
-    pub is_stream: bool,
-    /// The nodes and the ends of the bare round trip talk in the clear; else under TLS 1.3 with one cipher suite.
-    pub insecure: bool,
+    /// What was read, and how both ends of the bare round trip talk.
+    #[serde(flatten)]
+    pub kind: Kind,
     /// The bare round trip.
     pub bare: Point,
     /// A read that node 2's cache serves; absent without CARDs.
@@ -147,7 +128,9 @@ fn round<'a>(
             Ok(())
         }
     };
-    let cluster = match warm_cluster(site, block, insecure) {
+    let warm = warm::options(site, block, insecure)
+        .and_then(|options| warm::cluster(site, site.cards.as_deref(), &options));
+    let cluster = match warm {
         Ok(cluster) => Some(cluster),
         Err(error) => {
             or_skip(format!("remote hits of {}", format_size(block.into())), error)?;
@@ -165,7 +148,7 @@ fn round<'a>(
         if let Some(cluster) = &cluster {
             match hits(site, cluster, cell, effort.duration) {
                 Ok((remote, local)) => (round.remote, round.local) = (Some(remote), Some(local)),
-                Err(error) => or_skip(name(cell.request, cell.depth, insecure, "remote hits"), error)?,
+                Err(error) => or_skip(cell.kind(insecure).title(), error)?,
             }
         }
         rounds.push(round);
@@ -178,32 +161,6 @@ fn note(skipped: &mut Vec<Skipped>, what: String, error: &Error) {
     if !skipped.iter().any(|known| known.what == what) {
         skipped.push(Skipped::new(what, error));
     }
-}
-
-/// Three nodes of which node 2 has read the whole disk.
-fn warm_cluster(site: &Site, block: u32, insecure: bool) -> Result<Cluster, Error> {
-    let options = ClusterOptions {
-        nodes: 3,
-        cache: site.size + site.size / 4 + (64 << 20),
-        block,
-        policy: "hscc",
-        replacement: None,
-        read_ahead: "auto".to_owned(),
-        disk: site.image("disk-cards.raw")?.into(),
-        disk_delay: Duration::ZERO,
-        disk_rate: 0,
-        read_only: true,
-        network_attached: false,
-        data_threads: 1,
-        insecure,
-        prefault: true,
-        handover: None,
-        tcp: false,
-    };
-    let cluster = Cluster::start(site, &options)?;
-    cluster.pin_beside_client(3, site)?;
-    load::read_all(&cluster.target(2, Transport::Unix)?)?;
-    Ok(cluster)
 }
 
 /// Starts the far end of a bare round trip that answers with blocks of `block` bytes; with an identity, under TLS.
@@ -239,15 +196,7 @@ fn hits(
     let target = cluster.target(3, Transport::Unix)?;
     let both = Target { pids: cluster.pids()[1..].to_vec(), ..target.clone() };
     let only = Target { pids: cluster.pids()[2..].to_vec(), ..target };
-    let quarter = site.size / 4;
-    let options = Options {
-        access: cell.access,
-        block: cell.request,
-        depth: cell.depth,
-        duration,
-        range: cell.part.0 * quarter..cell.part.1 * quarter,
-        ..Options::default()
-    };
+    let options = cell.options(site, duration);
     let remote = load::run(&both, &options)?;
     // The same seed gives the same order: at most the blocks that were just read are asked for again.
     let again = Options { duration: Duration::from_secs_f64(duration.as_secs_f64() / 4.0), ..options };
@@ -283,22 +232,13 @@ fn row(cell: &Cell, insecure: bool, rounds: &[Round]) -> Option<RemoteRow> {
         median_ratio(&added, &values(bare, value))
     };
     Some(RemoteRow {
-        block: cell.block,
-        request: cell.request,
-        depth: cell.depth,
-        is_stream: matches!(cell.access, Access::Scan),
-        insecure,
+        kind: cell.kind(insecure),
         bare: point(bare)?,
         remote: point(remote),
         local: point(local),
         ratio: Ratios { latency: ratio(MEAN), cpu: ratio(CPU), rate: ratio(RATE) },
         added: Ratios { latency: added(MEAN), cpu: added(CPU), rate: None },
     })
-}
-
-fn name(request: u32, depth: usize, insecure: bool, kind: &str) -> String {
-    let transport = if insecure { "clear" } else { "TLS" };
-    format!("{transport}: {kind} {} QD{depth}", format_size(request.into()))
 }
 
 /// The results as a table.
@@ -326,14 +266,9 @@ pub fn format(result: &Remote, style: Style) -> String {
 }
 
 fn line(row: &RemoteRow) -> Vec<String> {
-    let kind = if row.is_stream { "stream" } else { "remote hit" };
-    let mut title = name(row.request, row.depth, row.insecure, kind);
-    if row.block != row.request {
-        title += &format!(", blocks of {}", format_size(row.block.into()));
-    }
     let or_none = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), micros);
     let points = [Some(row.bare), row.remote, row.local];
-    let mut line = vec![title];
+    let mut line = vec![row.kind.title()];
     line.extend(points.map(|point| or_none(point.map(|p| p.mean_us))));
     line.extend(points.map(|point| or_none(point.and_then(|p| p.cpu_us))));
     let (of, added) = (row.ratio, row.added);

@@ -99,22 +99,10 @@ pub fn run(site: &Site, options: &Table1Options) -> Result<Table1, Error> {
     evict(&image)?;
     // The disk node's own cache holds everything, so that after one scan there every read is a cached one.
     let cluster_options = ClusterOptions {
-        nodes: 2,
-        cache: site.size + site.size / 4 + (64 << 20),
-        block: BLOCK,
         policy: "rd",
-        replacement: None,
-        read_ahead: "auto".to_owned(),
-        disk: image.clone().into(),
         disk_delay: options.disk_delay,
-        disk_rate: 0,
         read_only: true,
-        network_attached: false,
-        data_threads: 1,
-        insecure: false,
-        prefault: false,
-        handover: None,
-        tcp: false,
+        ..ClusterOptions::new(2, site.whole_cache(), BLOCK, image.clone())
     };
     let read = Options {
         access: Access::Once,

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use cards_coordinator::{
-    AdmitError, Change, Grant, Local, NotAdmitted, Office, Refusal, Remote, RemoteConfig, RemoteError, Terms,
-    Token, Tokens, Visit, WallClock, admit, serve,
+    AdmitError, Change, Grant, Local, NotAdmitted, Office, Refusal, Remote, RemoteConfig, RemoteError, Token,
+    Tokens, Visit, WallClock, admit, serve,
 };
 use cards_tls::{
     Authority, Files, Fingerprint, Identity, Name, NodeKey, Proven, PublicKey, Purpose, Shown, Wire,
@@ -16,7 +16,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
-use crate::common::{alone, join, seat, visits};
+use crate::common::{alone, join, seat, terms, visits};
 
 /// A keeper with the cluster's authority.
 struct Keeper {
@@ -41,8 +41,7 @@ async fn keeper() -> Keeper {
     let identity = Identity::load(&keeper_name(), &files).unwrap();
     let office = Office::open(&at, &identity).unwrap();
     assert!(office.is_some());
-    let terms = Terms { lease: Duration::from_millis(300), ..Terms::new("lab") };
-    let registry = Local::found(alone(&dir.path().join("registry")), &terms).unwrap();
+    let registry = Local::found(alone(&dir.path().join("registry")), &terms(300)).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let visits = visits(listener, Some(identity.clone()));

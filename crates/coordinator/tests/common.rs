@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use cards_coordinator::{
-    AttachMode, Epoch, Error, Incarnation, Join, Local, LocalConfig, NewGroup, Now, Opened, Record, Registry,
-    RemoteConfig, Seat, Terms, ToldDisk, Visit, Volume, WallClock,
+    AttachMode, Coordinator, Epoch, Error, Incarnation, Join, Local, LocalConfig, NewGroup, Now, Opened,
+    Record, Registry, RemoteConfig, Seat, Terms, ToldDisk, View, Visit, Volume, WallClock,
 };
 use cards_layout::format::Uuid;
 use cards_tls::{HandshakeError, Identity, Proven, Purpose, Wire};
@@ -70,10 +70,43 @@ pub(crate) fn new_group(name: &str, number: u8) -> NewGroup {
     }
 }
 
+/// Those of cluster `lab` with leases of so many milliseconds.
+pub(crate) fn terms(lease_ms: u64) -> Terms {
+    Terms { lease: Duration::from_millis(lease_ms), ..Terms::new("lab") }
+}
+
 /// An empty registry of cluster `lab` with leases of 3 s.
 pub(crate) fn registry() -> Registry {
     let head = Terms::new("lab").head().unwrap();
     Registry::load([Record::Head(head)], |_, head| head.lease()).unwrap()
+}
+
+/// Makes each kind of change at a member: two members, of which one goes, a disk and a volume.
+pub(crate) async fn fill(home: &Coordinator) {
+    let a = seat("a", 1);
+    let joined = home.join(join("a", 1, WallClock::now())).await.unwrap();
+    assert_eq!(joined.applied.id, Some(0));
+    assert_eq!(joined.lease.length, Duration::from_secs(60));
+    home.put_disk(&a, "wwn-1", 1 << 30).await.unwrap();
+    home.put_volume(volume("v", "wwn-1")).await.unwrap();
+    home.set_policy("v", "none").await.unwrap();
+    home.attach(&a, "v", AttachMode::Ro).await.unwrap();
+    home.join(join("b", 1, WallClock::now())).await.unwrap();
+    home.leave(&seat("b", 1)).await.unwrap();
+    assert_eq!(home.view().await.unwrap().epoch.0, 3);
+}
+
+/// Takes back what [`fill`] has made but the first member; the registry then.
+pub(crate) async fn empty(home: &Coordinator) -> View {
+    home.detach(&seat("a", 1), "v").await.unwrap();
+    home.remove_volume("v").await.unwrap();
+    home.remove_disk("wwn-1").await.unwrap();
+    home.left(&seat("b", 1)).await.unwrap();
+    home.forget("b").await.unwrap();
+    let view = home.view().await.unwrap();
+    assert!(view.disks.is_empty() && view.volumes.is_empty() && view.attachments.is_empty());
+    assert_eq!(view.members.len(), 1);
+    view
 }
 
 /// What a node that is the only one keeps a registry in this file with.

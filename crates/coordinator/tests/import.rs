@@ -2,15 +2,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use cards_coordinator::{
-    AttachMode, Change, Error, FileError, Local, Record, Registry, Terms, View, earlier_records,
+    AttachMode, Change, Error, FileError, Local, Record, Registry, View, earlier_records,
 };
 use redb::{Database, ReadableTable as _, TableDefinition};
 use tempfile::TempDir;
 
-use crate::common::{NOON, alone, at, join, opened, registry, seat, volume};
+use crate::common::{NOON, alone, at, join, opened, registry, seat, terms, volume};
 
 const TABLE: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("registry");
 
@@ -22,7 +21,7 @@ fn in_memory() -> TempDir {
 /// A file of an earlier release, with some of everything, and what it holds.
 fn written(directory: &TempDir) -> (PathBuf, View) {
     let file = directory.path().join("registry.redb");
-    let head = Terms { lease: Duration::from_secs(3600), ..Terms::new("lab") }.head().unwrap();
+    let head = terms(3_600_000).head().unwrap();
     let mut registry = Registry::load([Record::Head(head)], |_, head| head.lease()).unwrap();
     for name in ["a", "b", "c"] {
         let disk = format!("disk-{name}");

@@ -4,9 +4,9 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use cards_coordinator::{Local, Revision, Terms, WallClock};
+use cards_coordinator::{Local, Revision, WallClock};
 
-use crate::common::{alone, join, opened, seat, volume};
+use crate::common::{alone, join, opened, seat, terms, volume};
 
 /// Where the child finds its registry; without it there is nothing to do.
 const REGISTRY: &str = "CARDS_TEST_REGISTRY";
@@ -29,8 +29,7 @@ async fn child_that_writes_until_it_is_killed() {
 async fn a_registry_survives_kill_9_again_and_again() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("registry");
-    let terms = Terms { lease: std::time::Duration::from_secs(3600), ..Terms::new("lab") };
-    drop(Local::found(alone(&file), &terms).unwrap());
+    drop(Local::found(alone(&file), &terms(3_600_000)).unwrap());
     let mut last = Revision(0);
     for round in 0..8 {
         let mut child = Command::new(std::env::current_exe().unwrap())

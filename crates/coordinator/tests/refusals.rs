@@ -5,7 +5,7 @@ use cards_coordinator::{
     WallClock,
 };
 
-use crate::common::{NOON, at, join, registry, seat, volume};
+use crate::common::{NOON, at, join, registry, seat, terms, volume};
 
 fn refused(registry: &Registry, ms: u64, change: &Change) -> Refusal {
     registry.decide(at(ms), change).expect_err("this is refused")
@@ -328,8 +328,7 @@ fn the_number_of_members_has_a_limit_and_numbers_are_used_again() {
 #[test]
 fn terms_out_of_range_are_refused() {
     for ms in [0, 99, 3_600_001, u64::MAX] {
-        let terms = Terms { lease: std::time::Duration::from_millis(ms), ..Terms::new("lab") };
-        assert!(matches!(terms.head(), Err(Refusal::BadTerm { .. })), "{ms}");
+        assert!(matches!(terms(ms).head(), Err(Refusal::BadTerm { .. })), "{ms}");
     }
     assert!(matches!(Terms::new("a/b").head(), Err(Refusal::BadName { .. })));
 }

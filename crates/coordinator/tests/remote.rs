@@ -1,18 +1,16 @@
 //! The registry of another node, used as a node uses it.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use cards_coordinator::{
-    AttachMode, Change, Coordinator, Local, MemberState, Refusal, Remote, RemoteConfig, Revision, Terms,
-    WallClock, serve,
+    Change, Coordinator, Local, MemberState, Refusal, Remote, RemoteConfig, Revision, WallClock, serve,
 };
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::common::{alone, join, seat, visits, volume};
+use crate::common::{alone, empty, fill, join, seat, terms, visits};
 
 /// A coordinator that serves its file on a port of its own.
 pub(crate) struct Served {
@@ -26,8 +24,7 @@ pub(crate) struct Served {
 
 pub(crate) async fn served(lease_ms: u64) -> Served {
     let directory = tempfile::tempdir().unwrap();
-    let terms = Terms { lease: Duration::from_millis(lease_ms), ..Terms::new("lab") };
-    let home = Local::found(alone(&directory.path().join("registry")), &terms).unwrap();
+    let home = Local::found(alone(&directory.path().join("registry")), &terms(lease_ms)).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel();
@@ -49,29 +46,11 @@ async fn another_node_uses_the_registry_like_the_one_that_keeps_it() {
     let served = served(60_000).await;
     let home = served.client().await;
     let a = seat("a", 1);
-    let joined = home.join(join("a", 1, WallClock::now())).await.unwrap();
-    assert_eq!(joined.applied.id, Some(0));
-    assert_eq!(joined.lease.length, Duration::from_secs(60));
-    home.put_disk(&a, "wwn-1", 1 << 30).await.unwrap();
-    home.put_volume(volume("v", "wwn-1")).await.unwrap();
-    home.set_policy("v", "none").await.unwrap();
-    home.attach(&a, "v", AttachMode::Ro).await.unwrap();
-    home.join(join("b", 1, WallClock::now())).await.unwrap();
-    home.leave(&seat("b", 1)).await.unwrap();
-    let view = home.view().await.unwrap();
-    assert_eq!(view.epoch.0, 3);
-    assert_eq!(view, served.home.view().await.unwrap());
+    fill(&home).await;
+    assert_eq!(home.view().await.unwrap(), served.home.view().await.unwrap());
     assert_eq!(home.renew(&a, WallClock::now()).await.unwrap().applied.coordinator_clock, None);
     assert!(home.renew(&a, WallClock(0)).await.unwrap().applied.coordinator_clock.is_some());
-    home.detach(&a, "v").await.unwrap();
-    home.remove_volume("v").await.unwrap();
-    home.remove_disk("wwn-1").await.unwrap();
-    home.left(&seat("b", 1)).await.unwrap();
-    home.forget("b").await.unwrap();
-    let view = home.view().await.unwrap();
-    assert_eq!(view, served.home.view().await.unwrap());
-    assert!(view.disks.is_empty() && view.volumes.is_empty() && view.attachments.is_empty());
-    assert_eq!(view.members.len(), 1);
+    assert_eq!(empty(&home).await, served.home.view().await.unwrap());
 }
 
 #[tokio::test]

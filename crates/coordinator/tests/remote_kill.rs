@@ -5,11 +5,10 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use cards_coordinator::{Coordinator, Local, Remote, RemoteConfig, Revision, Terms, WallClock, serve};
+use cards_coordinator::{Coordinator, Local, Remote, RemoteConfig, Revision, WallClock, serve};
 
-use crate::common::{alone, join, opened, seat, visits, volume};
+use crate::common::{alone, join, opened, seat, terms, visits, volume};
 use crate::proxy::Proxy;
 
 /// Where the child finds its registry; without it there is nothing to do.
@@ -79,8 +78,7 @@ fn kill_at(proxy: &Proxy, process: &Arc<Mutex<Process>>, request: &'static str, 
 async fn a_coordinator_killed_between_request_and_answer_loses_nothing_and_its_clients_go_on() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("registry");
-    let terms = Terms { lease: Duration::from_secs(3600), ..Terms::new("lab") };
-    drop(Local::found(alone(&file), &terms).unwrap());
+    drop(Local::found(alone(&file), &terms(3_600_000)).unwrap());
     let process = Arc::new(Mutex::new(Process::start(&file)));
     let address = process.lock().unwrap().address;
     let proxy = Proxy::before(address).await;

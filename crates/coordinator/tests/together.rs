@@ -7,15 +7,16 @@ use std::time::{Duration, Instant};
 use cards_coordinator::{
     ArbiterStore, AttachMode, Blank, Change, Coordinator, Epoch, Error, Kept, Local, LocalConfig,
     MemberState, Opened, RecoverError, Refusal, Remote, RemoteConfig, RemoteError, Revision, Route, Seat,
-    Survivor, Terms, WallClock, serve,
+    Survivor, WallClock, serve,
 };
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use crate::common::{join, seat, visits, volume};
+use crate::common::{join, seat, terms, visits, volume};
 
-const LEASE: Duration = Duration::from_millis(1500);
+const LEASE_MS: u64 = 1500;
+const LEASE: Duration = Duration::from_millis(LEASE_MS);
 const LONG: Duration = Duration::from_secs(20);
 
 /// A node: its part of the registry, and who answers the others. What is of no node any more is `None`.
@@ -155,10 +156,18 @@ impl Lab {
             Node { name, address: address.clone(), dir, home, lives: 0, runs: None }
         };
         let mut lab = Self { nodes: addresses.iter().enumerate().map(node).collect(), _dir: dir };
-        let terms = Terms { lease: LEASE, ..Terms::new("lab") };
-        let local = Local::found(lab.nodes[0].config(), &terms).unwrap();
+        let local = Local::found(lab.nodes[0].config(), &terms(LEASE_MS)).unwrap();
         lab.nodes[0].run(local).await;
         lab
+    }
+
+    /// Node n4, which is to be the fourth, begins.
+    async fn start_another(&mut self) {
+        let dir = self.nodes[0].dir.parent().unwrap().join("n4");
+        std::fs::create_dir(&dir).unwrap();
+        let home = self.nodes[0].address.clone();
+        self.nodes.push(Node { name: "n4", address: free_address(), dir, home, lives: 0, runs: None });
+        self.nodes[3].start().await;
     }
 
     /// All of them keep the registry, if they are three or five.
@@ -361,11 +370,7 @@ async fn one_or_two_nodes_have_one_arbiter_and_five_have_five() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_that_is_away_for_long_gives_its_place_to_another() {
     let mut lab = Lab::settled(3).await;
-    let dir = lab.nodes[0].dir.parent().unwrap().join("n4");
-    std::fs::create_dir(&dir).unwrap();
-    let home = lab.nodes[0].address.clone();
-    lab.nodes.push(Node { name: "n4", address: free_address(), dir, home, lives: 0, runs: None });
-    lab.nodes[3].start().await;
+    lab.start_another().await;
     lab.is(0, "n4", MemberState::Joined).await;
     lab.nodes[2].kill();
     eventually("n4 takes the place of n3", async || {
@@ -450,8 +455,7 @@ async fn a_founder_that_has_lost_everything_is_followed_by_nobody() {
     let history = lab.nodes[1].local().history();
     lab.nodes[0].kill();
     std::fs::remove_file(lab.nodes[0].file()).unwrap();
-    let terms = Terms { lease: LEASE, ..Terms::new("lab") };
-    let fresh = Local::found(lab.nodes[0].config(), &terms).unwrap();
+    let fresh = Local::found(lab.nodes[0].config(), &terms(LEASE_MS)).unwrap();
     lab.nodes[0].run(fresh).await;
     lab.nodes[1].coordinator().join(join("new", 1, WallClock::now())).await.unwrap();
     assert!(lab.nodes[2].local().view().await.unwrap().members.contains_key("new"));
@@ -768,11 +772,7 @@ async fn a_registry_goes_on_from_one_part_and_the_lost_ones_that_come_back_after
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_registry_goes_on_from_no_copy_no_blank_part_and_not_from_the_only_one() {
     let mut lab = Lab::settled(3).await;
-    let dir = lab.nodes[0].dir.parent().unwrap().join("n4");
-    std::fs::create_dir(&dir).unwrap();
-    let home = lab.nodes[0].address.clone();
-    lab.nodes.push(Node { name: "n4", address: free_address(), dir, home, lives: 0, runs: None });
-    lab.nodes[3].start().await;
+    lab.start_another().await;
     lab.nodes[3].kill();
     let opened = |number: usize| Survivor::open(&lab.nodes[number].file()).unwrap_err().to_string();
     assert!(opened(3).contains("has no part of a registry"), "{}", opened(3));

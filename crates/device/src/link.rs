@@ -1,12 +1,11 @@
 //! One NBD connection to the daemon, after the handshake: requests go out in bulk, replies come in whole.
 
-use std::collections::VecDeque;
-use std::io::{self, IoSlice, Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-use cards_wire::nbd::client::{Event, Replies, ReplyError, SendError};
+use cards_wire::nbd::client::{Event, Outbox, Replies, ReplyError, SendError};
 use cards_wire::nbd::consts::NBD_STRUCTURED_REPLY_MAGIC;
 use cards_wire::nbd::{Errno, Request, Session};
 
@@ -19,8 +18,6 @@ const CHUNK_MAX: usize = IO_MAX as usize + 64;
 /// Bytes of a simple reply, and of a structured reply's header.
 const SIMPLE: usize = 16;
 const STRUCTURED: usize = 20;
-/// Slices of one `writev`.
-const SLICES: usize = 64;
 /// A payload up to this length, in bytes, is copied behind its header: one slice less costs more than the copy.
 const COPIED_MAX: usize = 16 << 10;
 
@@ -69,8 +66,8 @@ enum Segment {
     Shared(Arc<Vec<u8>>, usize, usize),
 }
 
-impl Segment {
-    fn bytes(&self) -> &[u8] {
+impl AsRef<[u8]> for Segment {
+    fn as_ref(&self) -> &[u8] {
         match self {
             Self::Bytes(bytes) => bytes,
             Self::Shared(buffer, start, end) => &buffer[*start..*end],
@@ -91,9 +88,7 @@ pub(crate) struct Payload {
 pub(crate) struct Link {
     stream: UnixStream,
     replies: Replies,
-    out: VecDeque<Segment>,
-    /// Bytes of the first segment that are sent.
-    sent: usize,
+    out: Outbox<Segment>,
     input: Vec<u8>,
     /// What is received and not used is `input[start..end]`.
     start: usize,
@@ -108,7 +103,7 @@ impl Link {
     pub(crate) fn new(stream: UnixStream, session: &Session) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         let replies = Replies::new(session, usize::MAX);
-        Ok(Self { stream, replies, out: VecDeque::new(), sent: 0, input: vec![0; INPUT], start: 0, end: 0 })
+        Ok(Self { stream, replies, out: Outbox::default(), input: vec![0; INPUT], start: 0, end: 0 })
     }
 
     /// Requests that are not answered.
@@ -127,16 +122,16 @@ impl Link {
     /// The cookie is in use.
     pub(crate) fn ask(&mut self, request: &Request, payload: Option<&Payload>) -> Result<(), Lost> {
         self.replies.sent(request)?;
-        if !matches!(self.out.back(), Some(Segment::Bytes(bytes)) if bytes.len() < COPIED_MAX) {
-            self.out.push_back(Segment::Bytes(Vec::new()));
+        if !matches!(self.out.last_mut(), Some(Segment::Bytes(bytes)) if bytes.len() < COPIED_MAX) {
+            self.out.push(Segment::Bytes(Vec::new()));
         }
-        let Some(Segment::Bytes(bytes)) = self.out.back_mut() else { return Ok(()) };
+        let Some(Segment::Bytes(bytes)) = self.out.last_mut() else { return Ok(()) };
         bytes.extend_from_slice(&request.encode());
         if let Some(Payload { buffer, start, length }) = payload {
             if *length <= COPIED_MAX {
                 bytes.extend_from_slice(&buffer[*start..start + length]);
             } else {
-                self.out.push_back(Segment::Shared(buffer.clone(), *start, start + length));
+                self.out.push(Segment::Shared(buffer.clone(), *start, start + length));
             }
         }
         Ok(())
@@ -147,28 +142,7 @@ impl Link {
     /// # Errors
     /// The connection broke.
     pub(crate) fn send(&mut self) -> Result<(), Lost> {
-        while !self.out.is_empty() {
-            let mut slices = [IoSlice::new(&[]); SLICES];
-            let mut count = 0;
-            for (slice, segment) in slices.iter_mut().zip(&self.out) {
-                let skip = if count == 0 { self.sent } else { 0 };
-                *slice = IoSlice::new(&segment.bytes()[skip..]);
-                count += 1;
-            }
-            match self.stream.write_vectored(&slices[..count]) {
-                Ok(n) => self.sent += n,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error.into()),
-            }
-            while let Some(length) = self.out.front().map(|segment| segment.bytes().len())
-                && self.sent >= length
-            {
-                self.sent -= length;
-                self.out.pop_front();
-            }
-        }
-        Ok(())
+        Ok(self.out.send(|slices| (&self.stream).write_vectored(slices))?)
     }
 
     /// Receives what is there and gives every reply to `sink`.

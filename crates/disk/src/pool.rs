@@ -8,7 +8,8 @@
 //! that an engine starts in one turn are one thread's: it sorts them, writes neighbours in one call, and answers all
 //! together.
 
-use std::collections::VecDeque;
+mod queue;
+
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -18,6 +19,7 @@ use crate::exec;
 use crate::file::Files;
 use crate::job::{Op, Work};
 use crate::mailbox::{Mailbox, Reply};
+use queue::Queue;
 
 /// Work, what it works on, and where the answer goes.
 #[derive(Debug)]
@@ -59,15 +61,15 @@ pub(crate) struct Pool {
     threads_max: usize,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
     arrived: Condvar,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
-    queue: VecDeque<Item>,
+    queue: Queue<Item>,
     threads: Vec<JoinHandle<()>>,
     idle: usize,
     stop: bool,
@@ -75,7 +77,11 @@ struct State {
 
 impl Pool {
     pub(crate) fn new(threads_max: usize) -> Self {
-        Self { shared: Arc::default(), threads_max: threads_max.max(1) }
+        let threads_max = threads_max.max(1);
+        let queue = Queue::new(threads_max.div_ceil(4));
+        let state = State { queue, threads: Vec::new(), idle: 0, stop: false };
+        let shared = Shared { state: Mutex::new(state), arrived: Condvar::new() };
+        Self { shared: Arc::new(shared), threads_max }
     }
 
     /// Queues the tasks of one engine; each is answered through its mailbox.
@@ -89,8 +95,11 @@ impl Pool {
         }
         let count = items.len();
         let mut state = self.shared.lock();
-        state.queue.extend(items);
-        while state.idle < state.queue.len() && state.threads.len() < self.threads_max {
+        for item in items {
+            let clears = item.clears();
+            state.queue.push(item, clears);
+        }
+        while state.idle < state.queue.takers() && state.threads.len() < self.threads_max {
             match self.spawn() {
                 Ok(thread) => {
                     state.threads.push(thread);
@@ -99,7 +108,7 @@ impl Pool {
                 Err(error) if state.threads.is_empty() => {
                     tracing::warn!(%error, "no thread for the disk pool");
                     let errno = error.raw_os_error().unwrap_or(libc::EAGAIN);
-                    let refused = std::mem::take(&mut state.queue);
+                    let refused = state.queue.remove(|_| true);
                     drop(state);
                     refused.into_iter().for_each(|item| item.fail(JobError::Os { errno }));
                     return;
@@ -115,13 +124,7 @@ impl Pool {
 
     /// Answers the queued tasks of `mailbox` without doing them; running ones end by themselves.
     pub(crate) fn cancel(&self, mailbox: &Arc<Mailbox>) {
-        let cancelled: Vec<Item>;
-        {
-            let queue = &mut self.shared.lock().queue;
-            let kept;
-            (cancelled, kept) = queue.drain(..).partition(|item| item.is_for(mailbox));
-            *queue = VecDeque::<Item>::from(kept);
-        }
+        let cancelled = self.shared.lock().queue.remove(|item| item.is_for(mailbox));
         cancelled.into_iter().for_each(|item| item.fail(JobError::Os { errno: libc::ECANCELED }));
     }
 
@@ -165,6 +168,11 @@ impl Item {
         }
     }
 
+    /// Whether it zeroes or trims.
+    fn clears(&self) -> bool {
+        matches!(self, Self::One(task) if matches!(task.work.op, Op::Zero { .. } | Op::Trim { .. }))
+    }
+
     /// Whether the answers go to `mailbox`; the tasks of an item are of one engine.
     fn is_for(&self, mailbox: &Arc<Mailbox>) -> bool {
         match self {
@@ -185,12 +193,13 @@ impl Shared {
     fn serve(&self) {
         let mut state = self.lock();
         loop {
-            if let Some(item) = state.queue.pop_front() {
+            if let Some((item, clears)) = state.queue.take() {
                 state.idle -= 1;
                 drop(state);
                 item.run();
                 state = self.lock();
                 state.idle += 1;
+                state.queue.done(clears);
             } else if state.stop {
                 return;
             } else {

@@ -145,7 +145,7 @@ impl fmt::Display for CommandError {
             }
             Self::Answered => "the command was answered before",
             Self::Damaged => {
-                "bytes fit their checksums at no column in sync; writing them anew, in whole units, heals them"
+                "bytes fit their checksums at no copy in sync; writing them anew, in whole units, heals them"
             }
         })
     }

@@ -176,39 +176,36 @@ impl fmt::Display for MapError {
                 "node {} of start {} is not the primary, which is node {} of start {}; ask that one",
                 asked.node.0, asked.incarnation, primary.node.0, primary.incarnation
             ),
-            Self::NoColumn { column } => write!(f, "the group has no column {column}"),
+            Self::NoColumn { column } => write!(f, "the group has no copy {column}"),
             Self::State { column, state } => {
-                write!(f, "column {column} is {state}, which does not change so")
+                write!(f, "copy {column} is {state}, which does not change so")
             }
             Self::LastInSync { column } => {
-                write!(f, "column {column} is the last one in sync; admit another one first")
+                write!(f, "copy {column} is the last one in sync; admit another one first")
             }
             Self::NotInSync { node } => write!(
                 f,
-                "node {} has no column in sync, and cannot be the primary; wait until its column is admitted",
+                "node {} has no copy in sync, and cannot be the primary; wait until its copy is admitted",
                 node.0
             ),
             Self::SameNode { node } => write!(f, "node {} is the primary already", node.0),
             Self::Taken { column } => write!(
                 f,
-                "column {column} has this disk, or is at this node; choose a disk of a node without a column"
+                "copy {column} has this disk, or is at this node; choose a disk of a node without a copy"
             ),
             Self::NoSuccessor { column } => {
                 write!(
                     f,
-                    "column {column} is in sync, and the one that takes its place is not yet; wait until that is filled"
+                    "copy {column} is in sync, and the one that takes its place is not yet; wait until that is filled"
                 )
             }
             Self::OtherDisk { column, has } => {
-                write!(f, "column {column} has disk {has}; replace it to use another one")
+                write!(f, "copy {column} has disk {has}; replace it to use another one")
             }
             Self::Future { since, epoch } => {
-                write!(
-                    f,
-                    "the column says that it was in sync in epoch {since}, and the map has epoch {epoch}"
-                )
+                write!(f, "the copy says that it was in sync in epoch {since}, and the map has epoch {epoch}")
             }
-            Self::Columns { count } => write!(f, "a group has 1 to {COLUMNS_MAX} columns, not {count}"),
+            Self::Columns { count } => write!(f, "a group has 1 to {COLUMNS_MAX} copies, not {count}"),
         }
     }
 }

@@ -84,7 +84,7 @@ impl fmt::Display for OpenError {
             ),
             Self::Pieces { column: ColumnKey { volume, group, column }, index } => write!(
                 f,
-                "volume {volume:016x} (column {column} of group {group}) has no piece {index}, or has it twice; replace the disk"
+                "volume {volume:016x} (copy {column} of group {group}) has no piece {index}, or has it twice; replace the disk"
             ),
             Self::Short => f.write_str("the tables end before their end"),
         }

@@ -202,23 +202,13 @@ fn measure(site: &Site, options: &CoopOptions, policy: &'static str, disk: &Path
 
 fn cluster_options(options: &CoopOptions, policy: &'static str, disk: PathBuf) -> ClusterOptions {
     ClusterOptions {
-        nodes: 3,
-        cache: options.bytes(PAPER_CACHE_MB),
-        block: BLOCK,
         policy,
         // The paper's Linux replaced the least recently used.
         replacement: Some("lru"),
         read_ahead: options.read_ahead.clone(),
-        disk: disk.into(),
         disk_delay: options.disk_delay,
-        disk_rate: 0,
         read_only: true,
-        network_attached: false,
-        data_threads: 1,
-        insecure: false,
-        prefault: false,
-        handover: None,
-        tcp: false,
+        ..ClusterOptions::new(3, options.bytes(PAPER_CACHE_MB), BLOCK, disk)
     }
 }
 

@@ -10,8 +10,6 @@ mod cells;
 mod failover;
 mod resync;
 
-use std::time::Duration;
-
 use serde::Serialize;
 
 use crate::compare::Effort;
@@ -70,24 +68,7 @@ pub fn run(site: &Site, parts: &[Part], effort: &Effort) -> Result<Mirrors, Erro
 
 /// Three nodes with this volume, and caches that are small beside it.
 fn options(disk: Medium) -> ClusterOptions {
-    ClusterOptions {
-        nodes: 3,
-        cache: 16 << 20,
-        block: 64 << 10,
-        policy: "hscc",
-        replacement: None,
-        read_ahead: "off".to_owned(),
-        disk,
-        disk_delay: Duration::ZERO,
-        disk_rate: 0,
-        read_only: false,
-        network_attached: false,
-        data_threads: 1,
-        insecure: false,
-        prefault: false,
-        handover: None,
-        tcp: false,
-    }
+    ClusterOptions { read_ahead: "off".to_owned(), ..ClusterOptions::new(3, 16 << 20, 64 << 10, disk) }
 }
 
 /// What cannot be measured, and why.

@@ -57,6 +57,30 @@ pub struct ClusterOptions {
     pub tcp: bool,
 }
 
+impl ClusterOptions {
+    /// What `cards dev` does unless it is told otherwise, with one data thread, under HSCC.
+    pub fn new(nodes: usize, cache: u64, block: u32, disk: impl Into<Medium>) -> ClusterOptions {
+        ClusterOptions {
+            nodes,
+            cache,
+            block,
+            policy: "hscc",
+            replacement: None,
+            read_ahead: "auto".to_owned(),
+            disk: disk.into(),
+            disk_delay: Duration::ZERO,
+            disk_rate: 0,
+            read_only: false,
+            network_attached: false,
+            data_threads: 1,
+            insecure: false,
+            prefault: false,
+            handover: None,
+            tcp: false,
+        }
+    }
+}
+
 /// Where the bytes of a cluster's volume are.
 #[derive(Debug, Clone)]
 pub enum Medium {
@@ -313,24 +337,10 @@ impl Drop for Cluster {
 }
 
 pub(super) fn start(site: &Site, transport: Transport) -> Result<Server, Error> {
+    let disk = site.image("disk-cards.raw")?;
     let options = ClusterOptions {
-        nodes: 1,
-        // A quarter more than the disk: the cache must hold all of it whatever its bookkeeping costs.
-        cache: site.size + site.size / 4 + (64 << 20),
-        block: 64 << 10,
-        policy: "hscc",
-        replacement: None,
-        read_ahead: "auto".to_owned(),
-        disk: site.image("disk-cards.raw")?.into(),
-        disk_delay: Duration::ZERO,
-        disk_rate: 0,
-        read_only: false,
-        network_attached: false,
-        data_threads: 1,
-        insecure: false,
-        prefault: false,
-        handover: None,
         tcp: transport == Transport::Tcp,
+        ..ClusterOptions::new(1, site.whole_cache(), 64 << 10, disk)
     };
     let cluster = Cluster::start(site, &options)?;
     let target = cluster.target(1, transport)?;
@@ -473,22 +483,15 @@ mod tests {
     #[test]
     fn the_command_line_quotes_paths() {
         let options = ClusterOptions {
-            nodes: 3,
-            cache: 1 << 30,
-            block: 4096,
             policy: "hscc load=home room=dup",
             replacement: Some("lru"),
             read_ahead: "off".to_owned(),
-            disk: Medium::File("/d".into()),
             disk_delay: Duration::from_millis(10),
-            disk_rate: 0,
             read_only: true,
             network_attached: true,
-            data_threads: 1,
-            insecure: false,
-            prefault: false,
             handover: Some("disk"),
             tcp: true,
+            ..ClusterOptions::new(3, 1 << 30, 4096, PathBuf::from("/d"))
         };
         let arguments = arguments(&options, Path::new("/it's"), Path::new("/n o"));
         assert!(arguments.contains(&"--cache=1G".to_owned()));

@@ -121,6 +121,11 @@ impl Site {
         self.dir.path().join(name)
     }
 
+    /// Bytes of a cache that holds the whole test disk, whatever its bookkeeping costs.
+    pub fn whole_cache(&self) -> u64 {
+        self.size + self.size / 4 + (64 << 20)
+    }
+
     /// The test disk `name`, made on first use.
     pub fn image(&self, name: &str) -> Result<PathBuf, Error> {
         let path = self.path(name);

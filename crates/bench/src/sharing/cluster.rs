@@ -1,7 +1,6 @@
 //! The clusters that volumes are shared in: three nodes, the first one with the disk.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use super::BLOCK;
 use crate::peers::{Cluster, ClusterOptions, Site};
@@ -16,22 +15,8 @@ pub(super) const SHARERS: [usize; 2] = [2, 3];
 /// Three nodes that have attached one volume of [`VOLUME_BYTES`] and may write it.
 pub(super) fn options(site: &Site, disk: &str) -> Result<ClusterOptions, Error> {
     Ok(ClusterOptions {
-        nodes: 3,
-        cache: VOLUME_BYTES * 2,
-        block: BLOCK,
-        policy: "hscc",
-        replacement: None,
         read_ahead: "off".to_owned(),
-        disk: image(site, disk)?.into(),
-        disk_delay: Duration::ZERO,
-        disk_rate: 0,
-        read_only: false,
-        network_attached: false,
-        data_threads: 1,
-        insecure: false,
-        prefault: false,
-        handover: None,
-        tcp: false,
+        ..ClusterOptions::new(3, VOLUME_BYTES * 2, BLOCK, image(site, disk)?)
     })
 }
 

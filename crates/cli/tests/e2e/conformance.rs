@@ -5,7 +5,7 @@ use crate::harness::export::Export;
 use crate::harness::plan::{Disk, Plan, free_port};
 use crate::harness::process::run;
 use crate::harness::reference::Reference;
-use crate::harness::tools::{PYTHON, missing_libnbd_python, need, skip};
+use crate::harness::tools::{PYTHON, missing_libnbd_python, need, skip_if};
 use crate::harness::{LONG, MIB, content, data, scratch};
 
 const SIZE: u64 = 96 * MIB;
@@ -17,9 +17,7 @@ fn conforms(export: &Export) {
 }
 
 fn on_node(number: usize) {
-    if let Some(reason) = missing_libnbd_python() {
-        return skip(&reason);
-    }
+    skip_if!(missing_libnbd_python());
     let dir = scratch();
     let image = dir.path().join("disk.img");
     content::image(&image, SIZE, 1);
@@ -39,9 +37,7 @@ fn a_remote_node_conforms() {
 
 #[test]
 fn nbd_over_tcp_conforms() {
-    if let Some(reason) = missing_libnbd_python() {
-        return skip(&reason);
-    }
+    skip_if!(missing_libnbd_python());
     let dir = scratch();
     let image = dir.path().join("disk.img");
     content::image(&image, SIZE, 1);
@@ -54,9 +50,7 @@ fn nbd_over_tcp_conforms() {
 #[test]
 #[ignore = "tests the test"]
 fn reference_conforms() {
-    if let Some(reason) = missing_libnbd_python() {
-        return skip(&reason);
-    }
+    skip_if!(missing_libnbd_python());
     need!("qemu-nbd");
     let dir = scratch();
     let image = dir.path().join("disk.img");

@@ -90,7 +90,7 @@ fn the_copy_of_a_volume_is_shown_scrubbed_and_not_formatted_away() {
     let shown = disk("show", &path, &[]).ok().stdout;
     for line in [
         format!("volume       shared ({volume}), 3 MiB in 3 pieces\n"),
-        "copy         column 1 of group 0 of shared, not used yet\n".into(),
+        "copy         1 of group 0 of shared, not used yet\n".into(),
     ] {
         assert!(shown.contains(&line), "{line:?} in {shown}");
     }

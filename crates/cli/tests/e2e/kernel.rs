@@ -7,7 +7,7 @@ use crate::harness::cluster::Cluster;
 use crate::harness::guest::{HOST, Namespace, missing_guest};
 use crate::harness::plan::{Disk, Plan};
 use crate::harness::process::{Process, sh};
-use crate::harness::tools::{need, skip};
+use crate::harness::tools::{need, skip_if};
 use crate::harness::{MIB, SHORT, content, scratch};
 
 const SIZE: u64 = 96 * MIB;
@@ -29,9 +29,7 @@ fn works(namespace: &Namespace, dir: &std::path::Path, write: u16, read: u16) {
 
 #[test]
 fn the_kernel_attaches_writes_and_reads_elsewhere() {
-    if let Some(reason) = missing_guest() {
-        return skip(&reason);
-    }
+    skip_if!(missing_guest());
     let dir = scratch();
     let image = dir.path().join("disk.img");
     content::image(&image, SIZE, 1);
@@ -49,9 +47,7 @@ fn the_kernel_attaches_writes_and_reads_elsewhere() {
 #[test]
 #[ignore = "tests the test"]
 fn reference_kernel_attaches() {
-    if let Some(reason) = missing_guest() {
-        return skip(&reason);
-    }
+    skip_if!(missing_guest());
     need!("nbdkit");
     let dir = scratch();
     let namespace = Namespace::new(dir.path());

@@ -17,7 +17,7 @@ use crate::harness::export::Export;
 use crate::harness::network::{Network, missing_network};
 use crate::harness::plan::{Disk, Plan};
 use crate::harness::process::{Finished, run, sh};
-use crate::harness::tools::{need, skip};
+use crate::harness::tools::{need, skip_if};
 use crate::harness::{KIB, LONG, MIB, SHORT, content, eventually, scratch};
 use crate::restart::is_full;
 
@@ -317,9 +317,7 @@ fn zeroed(cluster: &mut Cluster, number: usize) -> u64 {
 #[test]
 fn a_file_system_is_made_without_writing_zeroes_to_all_copies() {
     need!("mkfs.ext4", "fsck.ext4", "fallocate");
-    if let Some(reason) = missing_fuse() {
-        return skip(&reason);
-    }
+    skip_if!(missing_fuse());
     let dir = scratch();
     let Scene { mut cluster, third, .. } = Scene::new(dir.path());
     let path = at(&mut cluster, third, &["attach", "data"]).ok().stdout.trim().to_owned();
@@ -420,9 +418,7 @@ fn what_was_acknowledged_outlives_the_kill_of_each_copy_and_of_both() {
 /// The others go on without it, and its own client, which is not cut off, sees nothing old and no error.
 #[test]
 fn a_primary_that_is_cut_off_serves_nothing_old() {
-    if let Some(reason) = missing_network() {
-        return skip(&reason);
-    }
+    skip_if!(missing_network());
     let dir = scratch();
     let network = Network::new(dir.path(), 3);
     let mut scene = Scene::within(dir.path(), Some(&network));

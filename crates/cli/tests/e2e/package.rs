@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::docs::dead_links;
 use crate::harness::cluster::CARDS;
 use crate::harness::process::{Finished, run, sh};
-use crate::harness::tools::{is_root, missing, need, skip};
+use crate::harness::tools::{is_root, missing, need, skip, skip_if};
 use crate::harness::{LONG, SHORT, scratch};
 
 /// Bound of making a Debian root from a mirror, and all that is done in it.
@@ -142,9 +142,7 @@ fn its_units_are_right(root: &Path) {
             assert!(path.exists(), "{}: {document}: there is no {}", entry.path().display(), path.display());
         }
     }
-    if let Some(reason) = missing("systemd-analyze") {
-        return skip(&reason);
-    }
+    skip_if!(missing("systemd-analyze"));
     if !machine.join("sysinit.target").exists() {
         return skip("systemd is not installed");
     }
@@ -255,9 +253,7 @@ fn no_root_directory() -> Option<&'static str> {
 #[ignore = "makes a Debian root from the mirror"]
 fn a_clean_root_follows_start_md_word_for_word() {
     need!("debootstrap", "dpkg-deb", "dpkg-shlibdeps", "strip", "gzip", "unshare", "ip");
-    if let Some(reason) = no_root_directory() {
-        return skip(reason);
-    }
+    skip_if!(no_root_directory());
     in_a_root("test-clean-root");
 }
 
@@ -265,9 +261,7 @@ fn a_clean_root_follows_start_md_word_for_word() {
 #[ignore = "makes a Debian root from the mirror"]
 fn systemd_keeps_daemon_device_and_mount_up() {
     need!("debootstrap", "dpkg-deb", "dpkg-shlibdeps", "strip", "gzip", "systemd-nspawn");
-    if let Some(reason) = no_root_directory() {
-        return skip(reason);
-    }
+    skip_if!(no_root_directory());
     in_a_root("test-units");
 }
 

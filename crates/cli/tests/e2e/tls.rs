@@ -15,7 +15,7 @@ use crate::harness::export::Address;
 use crate::harness::network::{Network, missing_network};
 use crate::harness::plan::{Attach, Coordinator, Disk, Plan, free_port};
 use crate::harness::process::{Finished, run, sh};
-use crate::harness::tools::{PYTHON, missing_libnbd_python, need, skip};
+use crate::harness::tools::{PYTHON, missing_libnbd_python, need, skip_if};
 use crate::harness::wiretap::{Wiretap, given_away};
 use crate::harness::{LONG, MIB, SHORT, content, eventually, scratch};
 
@@ -126,9 +126,7 @@ fn the_tools_that_people_have_use_volumes_by_a_certificate() {
 /// The checks of the protocol that pass over a unix socket pass in records of TLS.
 #[test]
 fn the_protocol_is_the_same_through_tls() {
-    if let Some(reason) = missing_libnbd_python() {
-        return skip(&reason);
-    }
+    skip_if!(missing_libnbd_python());
     let dir = scratch();
     let mut plan = node(dir.path(), "");
     content::image(&dir.path().join("disk.img"), 96 * MIB, 1);
@@ -400,9 +398,7 @@ fn overheard(content: &[u8], tls: &str) -> Vec<u8> {
 #[test]
 fn who_listens_between_client_and_node_learns_nothing_of_what_is_written() {
     need!("nbdcopy");
-    if let Some(reason) = missing_network() {
-        return skip(&reason);
-    }
+    skip_if!(missing_network());
     let content = content::bytes(0, SIZE as usize, 77);
     // That the tap hears what is in the clear is shown first.
     let pieces = given_away(&overheard(&content, "tls = \"off\""), &content);

@@ -74,7 +74,7 @@ impl ManagedColumn {
 impl fmt::Display for ManagedColumn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, volume, group, column, .. } = self;
-        write!(f, "{name} ({volume}), column {column} of group {group}")
+        write!(f, "{name} ({volume}), copy {column} of group {group}")
     }
 }
 

@@ -68,7 +68,7 @@ pub enum ManagedError {
     Journal,
     /// A volume is laid out in a way that cannot be served.
     #[error(
-        "has volume {volume:?} (column {column} of group {group}), whose layout this version cannot serve; use a newer one"
+        "has volume {volume:?} (copy {column} of group {group}), whose layout this version cannot serve; use a newer one"
     )]
     Layout {
         /// The volume.

@@ -1,9 +1,8 @@
 //! Requests and replies on one connection.
 
-use std::collections::VecDeque;
-use std::io::{self, IoSlice};
+use std::io;
 
-use cards_wire::nbd::client::{Event, Ready, Replies, ReplyError};
+use cards_wire::nbd::client::{Event, Outbox, Ready, Replies, ReplyError};
 use cards_wire::nbd::{Command, Request};
 use tokio::io::{Interest, Ready as Readiness};
 
@@ -17,8 +16,6 @@ pub(super) const IN_FLIGHT_MAX: usize = 64;
 const INPUT: usize = 64 << 10;
 /// From how many bytes on the rest of a payload is received straight into its place.
 const STRAIGHT_MIN: u32 = 16 << 10;
-/// Slices of one `writev`.
-const SLICES: usize = 64;
 /// Reads of one turn, so that requests and commands have their turn too.
 const READS: usize = 16;
 
@@ -60,8 +57,8 @@ enum Segment {
     Zeroes(usize),
 }
 
-impl Segment {
-    fn bytes(&self) -> &[u8] {
+impl AsRef<[u8]> for Segment {
+    fn as_ref(&self) -> &[u8] {
         match self {
             Self::Header(bytes) => bytes,
             // SAFETY: the buffer is lent until its job's completion, which follows the reply, or until
@@ -88,9 +85,7 @@ pub(super) struct Link {
     stream: Stream,
     pub(super) ready: Ready,
     replies: Replies,
-    out: VecDeque<Segment>,
-    /// Bytes of the first segment that are sent.
-    sent: usize,
+    out: Outbox<Segment>,
     input: Box<[u8]>,
 }
 
@@ -98,7 +93,7 @@ impl Link {
     pub(super) fn new(connection: Connection) -> Self {
         let Connection { stream, ready } = connection;
         let replies = Replies::new(&ready.session, IN_FLIGHT_MAX);
-        Self { stream, ready, replies, out: VecDeque::new(), sent: 0, input: vec![0; INPUT].into() }
+        Self { stream, ready, replies, out: Outbox::default(), input: vec![0; INPUT].into() }
     }
 
     pub(super) fn in_flight(&self) -> usize {
@@ -108,55 +103,34 @@ impl Link {
     /// Queues a request; fewer than [`IN_FLIGHT_MAX`] are in flight and none has its cookie.
     pub(super) fn ask(&mut self, request: &Request, payload: Payload) {
         self.replies.sent(request).expect("cookies are slab numbers, and the caller counts");
-        self.out.push_back(Segment::Header(request.encode()));
+        self.out.push(Segment::Header(request.encode()));
         match payload {
             Payload::None => {}
-            Payload::Bytes(buf) => self.out.push_back(Segment::Lent { cookie: request.cookie, buf }),
-            Payload::Zeroes(len) => self.out.push_back(Segment::Zeroes(len)),
+            Payload::Bytes(buf) => self.out.push(Segment::Lent { cookie: request.cookie, buf }),
+            Payload::Zeroes(len) => self.out.push(Segment::Zeroes(len)),
         }
     }
 
     /// Says goodbye, as far as the socket takes it: the server need not report a lost client.
     pub(super) fn leave(&mut self) {
         let request = Request { flags: 0, command: Command::Disc, cookie: 0, offset: 0, length: 0 };
-        self.out.push_back(Segment::Header(request.encode()));
+        self.out.push(Segment::Header(request.encode()));
         // The disk is closed either way.
         let _ = self.send();
     }
 
     /// Copies what is left to send of the payloads of `cookies`, so that their memory can go.
     pub(super) fn keep_payloads(&mut self, cookies: &[u64]) {
-        for segment in &mut self.out {
+        for segment in self.out.iter_mut() {
             if matches!(segment, Segment::Lent { cookie, .. } if cookies.contains(cookie)) {
-                *segment = Segment::Kept(segment.bytes().to_vec());
+                *segment = Segment::Kept(segment.as_ref().to_vec());
             }
         }
     }
 
     /// Sends as much as the socket takes.
     pub(super) fn send(&mut self) -> Result<(), Lost> {
-        while !self.out.is_empty() {
-            let mut slices = [IoSlice::new(&[]); SLICES];
-            let mut count = 0;
-            for (slice, segment) in slices.iter_mut().zip(&self.out) {
-                let skip = if count == 0 { self.sent } else { 0 };
-                *slice = IoSlice::new(&segment.bytes()[skip..]);
-                count += 1;
-            }
-            match self.stream.try_write_vectored(&slices[..count]) {
-                Ok(n) => self.sent += n,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error.into()),
-            }
-            while let Some(len) = self.out.front().map(|segment| segment.bytes().len())
-                && self.sent >= len
-            {
-                self.sent -= len;
-                self.out.pop_front();
-            }
-        }
-        Ok(())
+        Ok(self.out.send(|slices| self.stream.try_write_vectored(slices))?)
     }
 
     /// Waits until there is something to do.

@@ -178,10 +178,6 @@ impl Workload for Boot {
         Some(request)
     }
 
-    fn total(&self) -> Option<u64> {
-        None
-    }
-
     fn volumes(&self) -> Vec<u64> {
         let private = std::iter::repeat_n(self.private, self.guests.len());
         std::iter::once(self.image * RUN).chain(private).collect()

@@ -156,10 +156,6 @@ impl Workload for Charisma {
         }
     }
 
-    fn total(&self) -> Option<u64> {
-        None
-    }
-
     fn volumes(&self) -> Vec<u64> {
         vec![self.layout.bytes()]
     }

@@ -191,10 +191,6 @@ impl Workload for Oltp {
         Some(request)
     }
 
-    fn total(&self) -> Option<u64> {
-        None
-    }
-
     fn volumes(&self) -> Vec<u64> {
         vec![self.partition * u64::from(self.nodes) * self.page, u64::from(self.nodes) * self.log]
     }

@@ -81,10 +81,6 @@ impl Workload for Sprite {
         Some(act.request)
     }
 
-    fn total(&self) -> Option<u64> {
-        None
-    }
-
     fn volumes(&self) -> Vec<u64> {
         vec![self.pools.bytes()]
     }

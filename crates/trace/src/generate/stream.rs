@@ -12,7 +12,9 @@ pub(crate) trait Workload: Send {
     fn next(&mut self) -> Option<Request>;
 
     /// How many requests there are, if the workload has an end and knows it.
-    fn total(&self) -> Option<u64>;
+    fn total(&self) -> Option<u64> {
+        None
+    }
 
     /// The size of each volume.
     fn volumes(&self) -> Vec<u64>;

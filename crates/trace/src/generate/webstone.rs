@@ -164,10 +164,6 @@ impl Workload for Webstone {
         }
     }
 
-    fn total(&self) -> Option<u64> {
-        None
-    }
-
     fn volumes(&self) -> Vec<u64> {
         vec![self.bytes]
     }

@@ -19,10 +19,6 @@ impl Blkparse {
 }
 
 impl Parse for Blkparse {
-    fn has_times(&self) -> bool {
-        true
-    }
-
     fn parse(&mut self, line: &[u8]) -> Result<Parsed, String> {
         let ([device, _cpu, _sequence, time, pid, action, rwbs, sector, plus, sectors], count) =
             words::<10>(line);

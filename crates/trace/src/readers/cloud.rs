@@ -14,10 +14,6 @@ pub(crate) struct Alibaba {
 }
 
 impl Parse for Alibaba {
-    fn has_times(&self) -> bool {
-        true
-    }
-
     fn parse(&mut self, line: &[u8]) -> Result<Parsed, String> {
         let ([device, opcode, offset, length, time], count) = commas::<5>(line);
         if count != 5 {
@@ -39,10 +35,6 @@ pub(crate) struct Tencent {
 }
 
 impl Parse for Tencent {
-    fn has_times(&self) -> bool {
-        true
-    }
-
     fn parse(&mut self, line: &[u8]) -> Result<Parsed, String> {
         let ([time, offset, size, kind, volume], count) = commas::<5>(line);
         if count != 5 {

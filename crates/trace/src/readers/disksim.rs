@@ -14,10 +14,6 @@ pub(crate) struct DiskSim {
 }
 
 impl Parse for DiskSim {
-    fn has_times(&self) -> bool {
-        true
-    }
-
     fn parse(&mut self, line: &[u8]) -> Result<Parsed, String> {
         let ([time, device, start, sectors, kind], count) = words::<5>(line);
         if count != 5 {

@@ -33,10 +33,6 @@ impl Dxt {
 }
 
 impl Parse for Dxt {
-    fn has_times(&self) -> bool {
-        true
-    }
-
     fn parse(&mut self, line: &[u8]) -> Result<Parsed, String> {
         let line = line.trim_ascii();
         if line.is_empty() {

@@ -7,7 +7,9 @@ use crate::{Progress, TraceError};
 /// Understands the lines of a format.
 pub(crate) trait Parse: Send {
     /// Whether the format tells times.
-    fn has_times(&self) -> bool;
+    fn has_times(&self) -> bool {
+        true
+    }
 
     /// A line, without its end. An error says what is wrong with it.
     fn parse(&mut self, line: &[u8]) -> Result<Parsed, String>;

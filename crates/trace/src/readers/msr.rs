@@ -15,10 +15,6 @@ pub(crate) struct Msr {
 }
 
 impl Parse for Msr {
-    fn has_times(&self) -> bool {
-        true
-    }
-
     fn parse(&mut self, line: &[u8]) -> Result<Parsed, String> {
         let (fields, count) = commas::<7>(line);
         if count != 7 {

@@ -14,10 +14,6 @@ pub(crate) struct Spc {
 }
 
 impl Parse for Spc {
-    fn has_times(&self) -> bool {
-        true
-    }
-
     fn parse(&mut self, line: &[u8]) -> Result<Parsed, String> {
         let ([asu, lba, size, opcode, time], count) = commas::<5>(line);
         if count < 5 {

@@ -3,10 +3,11 @@
 //! [`Handshake`] asks for structured replies and `base:allocation`, and falls back to simple replies and
 //! `NBD_OPT_EXPORT_NAME` with servers that know no better. [`Replies`] follows the reply stream of many
 //! requests in flight. Both treat the server as hostile: every length it announces is compared with a limit
-//! before memory is reserved, and every cookie must be one that was sent.
+//! before memory is reserved, and every cookie must be one that was sent. [`Outbox`] is what is still to be sent.
 
 mod coverage;
 mod handshake;
+mod outbox;
 mod replies;
 mod uri;
 
@@ -15,6 +16,7 @@ use thiserror::Error;
 use super::Session;
 use super::consts::*;
 pub use handshake::Handshake;
+pub use outbox::Outbox;
 pub use replies::{Event, Failure, Replies};
 pub use uri::{Address, Uri, UriError};
 

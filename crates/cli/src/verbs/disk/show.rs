@@ -9,7 +9,7 @@ use cards_config::size;
 use cards_disk::ManagedError;
 use cards_layout::format::{
     Chosen, ColumnPage, PageError, PageId, Piece, PiecePage, RegionMap, RegionPage, SUPERBLOCKS, Sequenced,
-    Slot, Superblock, newest,
+    Slot, Superblock, UNIT, Uuid, newest,
 };
 use serde::Serialize;
 
@@ -90,7 +90,7 @@ struct Copied {
 impl fmt::Display for Copied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { volume, group, column, generation, sealed_epoch, in_sync_epoch, lost_power } = self;
-        write!(f, "column {column} of group {group} of {volume}, ")?;
+        write!(f, "{column} of group {group} of {volume}, ")?;
         match (sealed_epoch, in_sync_epoch) {
             (0, _) => f.write_str("not used yet"),
             (_, 0) => write!(f, "of epoch {generation}.{sealed_epoch}, never in sync"),
@@ -135,38 +135,8 @@ pub(super) fn run(path: &Path, json: bool) -> Result<ExitCode, Error> {
     Ok(if report.usable { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Reads a page of a table from both slots and chooses; what is damaged is added to `damage`.
-fn choose<T: Sequenced>(
-    what: impl Fn() -> String,
-    offsets: [u64; 2],
-    damage: &mut Vec<Damage>,
-    mut read: impl FnMut(u64, Slot) -> Result<Result<T, PageError>, DiskError>,
-) -> Result<Option<T>, DiskError> {
-    let [a, b] = offsets;
-    let (in_a, in_b) = (read(a, Slot::A)?, read(b, Slot::B)?);
-    let mut add = |slot: Slot, error: &dyn fmt::Display, repairable| {
-        let (slot, offset) = (Some(slot.to_string()), offsets[slot as usize]);
-        damage.push(Damage { what: what(), slot, offset, reason: error.to_string(), repairable });
-    };
-    match newest(in_a, in_b) {
-        Ok(Chosen { value, slot, damage }) => {
-            if let Some(error) = damage {
-                add(slot.other(), &error, true);
-            }
-            Ok(Some(value))
-        }
-        Err(errors) => {
-            for (slot, error) in Slot::BOTH.into_iter().zip(errors) {
-                add(slot, &error, false);
-            }
-            Ok(None)
-        }
-    }
-}
-
 pub(super) fn examine(device: &Device) -> Result<(Superblock, Report), DiskError> {
     let path = device.path();
-    let mut damage = Vec::new();
     let [a, b] = SUPERBLOCKS;
     let in_a = Superblock::decode(&device.page(a)?, Slot::A);
     let in_b = Superblock::decode(&device.page(b)?, Slot::B);
@@ -176,6 +146,8 @@ pub(super) fn examine(device: &Device) -> Result<(Superblock, Report), DiskError
         source: Box::new(ManagedError::NoSuperblock { a, b }),
     })?;
     let (superblock, slot) = (chosen.value, chosen.slot);
+    let sizes = &superblock.sizes;
+    let mut damage = Vec::new();
     if let Some(error) = chosen.damage {
         let other = slot.other();
         damage.push(Damage {
@@ -186,7 +158,6 @@ pub(super) fn examine(device: &Device) -> Result<(Superblock, Report), DiskError
             repairable: true,
         });
     }
-    let sizes = &superblock.sizes;
     if device.size() < sizes.device {
         damage.push(Damage {
             what: "device".into(),
@@ -196,71 +167,13 @@ pub(super) fn examine(device: &Device) -> Result<(Superblock, Report), DiskError
             repairable: false,
         });
     }
-    let id = |page: u64| PageId { disk: superblock.disk.key(), number: page as u32 };
-    let mut of_volume = BTreeMap::new();
-    let mut pieces = Pieces { all: sizes.pieces, ..Pieces::default() };
-    for page in 0..sizes.piece_pages() {
-        let entries = PiecePage::entries(page as u32, sizes.pieces);
-        let offsets = Slot::BOTH.map(|slot| sizes.piece_page_at(page, slot));
-        let what = || format!("page {page} of the piece table");
-        let found = choose(what, offsets, &mut damage, |at, slot| {
-            Ok(PiecePage::decode(&device.page(at)?, id(page), slot, entries))
-        })?;
-        for piece in found.iter().flat_map(|page| &page.entries) {
-            if let Piece::Owned(owner) = piece {
-                *of_volume.entry(owner.volume).or_insert(0) += 1;
-            }
-            *match piece {
-                Piece::Free => &mut pieces.free,
-                Piece::Retired => &mut pieces.retired,
-                Piece::Owned(owner) if owner.filling => &mut pieces.filling,
-                Piece::Owned(_) => &mut pieces.in_use,
-            } += 1;
-        }
-    }
-    let (mut columns, mut volumes, mut copies) = (0, BTreeMap::new(), Vec::new());
-    for page in 0..sizes.column_pages() {
-        let offsets = Slot::BOTH.map(|slot| sizes.column_page_at(page, slot));
-        let what = || format!("page {page} of the column table");
-        let found = choose(what, offsets, &mut damage, |at, slot| {
-            Ok(ColumnPage::decode(&device.page(at)?, id(page), slot))
-        })?;
-        for column in found.iter().flat_map(|page| &page.entries).flatten() {
-            columns += 1;
-            if column.mirrored {
-                copies.push(Copied {
-                    volume: column.name.to_string(),
-                    group: column.group,
-                    column: column.column,
-                    generation: column.generation,
-                    sealed_epoch: column.sealed_epoch,
-                    in_sync_epoch: column.in_sync_epoch,
-                    lost_power: column.lossy,
-                });
-            }
-            let volume = Volume {
-                name: column.name.to_string(),
-                uuid: column.volume.to_string(),
-                size: column.bytes,
-                pieces: of_volume.get(&column.volume.key()).copied().unwrap_or(0),
-            };
-            volumes.insert((volume.name.clone(), column.volume), volume);
-        }
-    }
-    let mut set = [0; 2];
-    for map in RegionMap::BOTH {
-        for page in 0..sizes.region_pages() {
-            let regions = RegionPage::regions(page as u32, sizes.regions());
-            let offsets = Slot::BOTH.map(|slot| sizes.region_page_at(map, page, slot));
-            let kind = if map == RegionMap::Dirty { "dirty" } else { "missed" };
-            let what = || format!("page {page} of the {kind} regions");
-            let found = choose(what, offsets, &mut damage, |at, slot| {
-                Ok(RegionPage::decode(&device.page(at)?, map, id(page), slot, regions))
-            })?;
-            set[map as usize] += found.map_or(0, |page| page.count());
-        }
-    }
-    let text = |uuid: cards_layout::format::Uuid| (!uuid.is_nil()).then(|| uuid.to_string());
+    let mut tables = Tables { device, superblock: &superblock, damage };
+    let (pieces, of_volume) = tables.pieces()?;
+    let (columns, volumes, copies) = tables.volumes(&of_volume)?;
+    let dirty_regions = tables.regions(RegionMap::Dirty)?;
+    let missed_regions = tables.regions(RegionMap::Missed)?;
+    let damage = tables.damage;
+    let text = |uuid: Uuid| (!uuid.is_nil()).then(|| uuid.to_string());
     let report = Report {
         path: path.display().to_string(),
         usable: damage.iter().all(|damage| damage.repairable),
@@ -278,17 +191,143 @@ pub(super) fn examine(device: &Device) -> Result<(Superblock, Report), DiskError
         piece_bytes: sizes.piece(),
         pieces,
         columns,
-        volumes: volumes.into_values().collect(),
+        volumes,
         copies,
         region_bytes: 1 << sizes.region_shift,
         regions: sizes.regions(),
-        dirty_regions: set[RegionMap::Dirty as usize],
-        missed_regions: set[RegionMap::Missed as usize],
+        dirty_regions,
+        missed_regions,
         journal_bytes: sizes.areas.journal_bytes,
         journal_disk: superblock.journal_disk.and_then(text),
         damage,
     };
     Ok((superblock, report))
+}
+
+/// The tables of a disk, and what of them is damaged as far as they have been read.
+struct Tables<'a> {
+    device: &'a Device,
+    superblock: &'a Superblock,
+    damage: Vec<Damage>,
+}
+
+impl Tables<'_> {
+    /// Reads a page of a table from both slots and chooses; none if neither can be used.
+    fn page<T: Sequenced>(
+        &mut self,
+        what: impl Fn() -> String,
+        offsets: [u64; 2],
+        decode: impl Fn(&[u8; UNIT], Slot) -> Result<T, PageError>,
+    ) -> Result<Option<T>, DiskError> {
+        let [a, b] = offsets;
+        let in_a = decode(&self.device.page(a)?, Slot::A);
+        let in_b = decode(&self.device.page(b)?, Slot::B);
+        let mut add = |slot: Slot, error: &dyn fmt::Display, repairable| {
+            let (slot, offset) = (Some(slot.to_string()), offsets[slot as usize]);
+            self.damage.push(Damage { what: what(), slot, offset, reason: error.to_string(), repairable });
+        };
+        match newest(in_a, in_b) {
+            Ok(Chosen { value, slot, damage }) => {
+                if let Some(error) = damage {
+                    add(slot.other(), &error, true);
+                }
+                Ok(Some(value))
+            }
+            Err(errors) => {
+                for (slot, error) in Slot::BOTH.into_iter().zip(errors) {
+                    add(slot, &error, false);
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    fn id(&self, page: u64) -> PageId {
+        PageId { disk: self.superblock.disk.key(), number: page as u32 }
+    }
+
+    /// Pieces by what they are, and how many each volume has.
+    fn pieces(&mut self) -> Result<(Pieces, BTreeMap<u64, u64>), DiskError> {
+        let superblock = self.superblock;
+        let sizes = &superblock.sizes;
+        let mut of_volume = BTreeMap::new();
+        let mut pieces = Pieces { all: sizes.pieces, ..Pieces::default() };
+        for page in 0..sizes.piece_pages() {
+            let id = self.id(page);
+            let entries = PiecePage::entries(page as u32, sizes.pieces);
+            let offsets = Slot::BOTH.map(|slot| sizes.piece_page_at(page, slot));
+            let what = || format!("page {page} of the piece table");
+            let found = self.page(what, offsets, |page, slot| PiecePage::decode(page, id, slot, entries))?;
+            for piece in found.iter().flat_map(|page| &page.entries) {
+                if let Piece::Owned(owner) = piece {
+                    *of_volume.entry(owner.volume).or_insert(0) += 1;
+                }
+                *match piece {
+                    Piece::Free => &mut pieces.free,
+                    Piece::Retired => &mut pieces.retired,
+                    Piece::Owned(owner) if owner.filling => &mut pieces.filling,
+                    Piece::Owned(_) => &mut pieces.in_use,
+                } += 1;
+            }
+        }
+        Ok((pieces, of_volume))
+    }
+
+    /// How many entries the column table has, the volumes that they are of, and those that are copies.
+    fn volumes(
+        &mut self,
+        of_volume: &BTreeMap<u64, u64>,
+    ) -> Result<(u64, Vec<Volume>, Vec<Copied>), DiskError> {
+        let superblock = self.superblock;
+        let sizes = &superblock.sizes;
+        let (mut columns, mut volumes, mut copies) = (0, BTreeMap::new(), Vec::new());
+        for page in 0..sizes.column_pages() {
+            let id = self.id(page);
+            let offsets = Slot::BOTH.map(|slot| sizes.column_page_at(page, slot));
+            let what = || format!("page {page} of the column table");
+            let found = self.page(what, offsets, |page, slot| ColumnPage::decode(page, id, slot))?;
+            for column in found.iter().flat_map(|page| &page.entries).flatten() {
+                columns += 1;
+                if column.mirrored {
+                    copies.push(Copied {
+                        volume: column.name.to_string(),
+                        group: column.group,
+                        column: column.column,
+                        generation: column.generation,
+                        sealed_epoch: column.sealed_epoch,
+                        in_sync_epoch: column.in_sync_epoch,
+                        lost_power: column.lossy,
+                    });
+                }
+                let volume = Volume {
+                    name: column.name.to_string(),
+                    uuid: column.volume.to_string(),
+                    size: column.bytes,
+                    pieces: of_volume.get(&column.volume.key()).copied().unwrap_or(0),
+                };
+                volumes.insert((volume.name.clone(), column.volume), volume);
+            }
+        }
+        Ok((columns, volumes.into_values().collect(), copies))
+    }
+
+    /// How many regions a map says are so.
+    fn regions(&mut self, map: RegionMap) -> Result<u64, DiskError> {
+        let superblock = self.superblock;
+        let sizes = &superblock.sizes;
+        let kind = if map == RegionMap::Dirty { "dirty" } else { "missed" };
+        let mut set = 0;
+        for page in 0..sizes.region_pages() {
+            let id = self.id(page);
+            let regions = RegionPage::regions(page as u32, sizes.regions());
+            let offsets = Slot::BOTH.map(|slot| sizes.region_page_at(map, page, slot));
+            let what = || format!("page {page} of the {kind} regions");
+            let found =
+                self.page(what, offsets, |page, slot| RegionPage::decode(page, map, id, slot, regions))?;
+            set += found.map_or(0, |page| page.count());
+        }
+        Ok(set)
+    }
 }
 
 fn text(superblock: &Superblock, report: &Report) -> String {
@@ -302,7 +341,6 @@ fn text(superblock: &Superblock, report: &Report) -> String {
     for copied in &report.copies {
         line("copy", copied.to_string());
     }
-    line("columns", report.columns.to_string());
     line(
         "regions",
         format!("{} dirty, {} missed, of {}", report.dirty_regions, report.missed_regions, report.regions),

@@ -8,7 +8,7 @@ use crate::harness::cluster::{CARDS, Cluster};
 use crate::harness::guest::{HOST, Namespace, missing_guest};
 use crate::harness::plan::{Coordinator, Disk, Plan};
 use crate::harness::process::run;
-use crate::harness::tools::skip;
+use crate::harness::tools::skip_if;
 use crate::harness::{LONG, MIB, SHORT, content, eventually, scratch};
 
 const BLOCK: usize = 64 << 10;
@@ -101,9 +101,7 @@ fn a_flush_after_a_loss_of_power_at_an_idle_disk_succeeds() {
 /// A real machine: the disk node runs in User-mode Linux, which is killed with what its page cache has.
 #[test]
 fn a_flush_after_the_death_of_a_machine_fails_once() {
-    if let Some(reason) = missing_guest() {
-        return skip(&reason);
-    }
+    skip_if!(missing_guest());
     let dir = scratch();
     let image = dir.path().join("disk.img");
     content::image(&image, 8 * MIB, 1);

@@ -14,7 +14,7 @@ use super::{SEED, image, three_nodes};
 use crate::harness::cluster::Cluster;
 use crate::harness::network::{Network, missing_network};
 use crate::harness::plan::{Coordinator, Disk, Plan};
-use crate::harness::tools::skip;
+use crate::harness::tools::skip_if;
 use crate::harness::wiretap::{Wiretap, given_away};
 use crate::harness::{MIB, SHORT, content, scratch};
 
@@ -43,9 +43,7 @@ fn contains(heard: &[u8], word: &[u8]) -> bool {
 
 #[test]
 fn who_listens_on_the_wire_learns_nothing_of_what_is_written() {
-    if let Some(reason) = missing_network() {
-        return skip(&reason);
-    }
+    skip_if!(missing_network());
     let content = content::bytes(0, 4 * MIB as usize, 77);
     // That the tap hears what is in the clear is shown first.
     let heard = overheard(&content, Plan::insecure);

@@ -14,7 +14,7 @@ use crate::abuse::memory::{forget_peak, peak, resident};
 use crate::harness::cluster::Cluster;
 use crate::harness::network::{Network, enter, missing_network};
 use crate::harness::plan::{Coordinator, Disk, Plan};
-use crate::harness::tools::skip;
+use crate::harness::tools::skip_if;
 use crate::harness::wiretap::Wiretap;
 use crate::harness::{MIB, SHORT, content, eventually, scratch};
 
@@ -121,9 +121,7 @@ fn allow_descriptors(count: u64) {
 /// Who has recorded all that a member said to another says it again: beside the member, and when that is gone.
 #[test]
 fn what_a_member_has_said_is_worth_nothing_a_second_time() {
-    if let Some(reason) = missing_network() {
-        return skip(&reason);
-    }
+    skip_if!(missing_network());
     let dir = scratch();
     let network = Network::new(dir.path(), 1);
     let disk = image(dir.path(), "disk.img");

@@ -4,84 +4,44 @@ use super::{fault, good_plan, refused, serve};
 use crate::harness::process::run;
 use crate::harness::{SHORT, cluster::CARDS, scratch};
 
-/// What a mistake is called, how it gets into a good file, and what the message must say.
-struct Mistake {
-    replace: &'static str,
-    by: &'static str,
-    words: &'static [&'static str],
-    remedies: &'static [&'static str],
-}
+/// What of a good file a mistake replaces, by what, and what the message must say: what is wrong, and one of the remedies.
+type Mistake = (&'static str, &'static str, &'static [&'static str], &'static [&'static str]);
 
 const MISTAKES: &[Mistake] = &[
-    Mistake { replace: "cache = \"16M\"", by: "cash = \"16M\"", words: &["cash"], remedies: &["cache"] },
-    Mistake {
-        replace: "cache = \"16M\"",
-        by: "cache = \"12Q\"",
-        words: &["cache", "12Q"],
-        remedies: &["K", "M", "G"],
-    },
-    Mistake {
-        replace: "cache = \"16M\"",
-        by: "cache = \"0\"",
-        words: &["cache", "0"],
-        remedies: &["at least", "block"],
-    },
-    Mistake {
-        replace: "cache = \"16M\"",
-        by: "cache = \"99999999999999999999T\"",
-        words: &["cache", "99999999999999999999T"],
-        remedies: &["at most", "large", "K", "64"],
-    },
-    Mistake {
-        replace: "block = \"64K\"",
-        by: "block = \"48K\"",
-        words: &["block", "48K"],
-        remedies: &["power of two"],
-    },
-    Mistake {
-        replace: "block = \"64K\"",
-        by: "block = \"2M\"",
-        words: &["block", "2M"],
-        remedies: &["1M", "1 MiB"],
-    },
-    Mistake {
-        replace: "policy = \"hscc\"",
-        by: "policy = \"lucky\"",
-        words: &["policy", "lucky"],
-        remedies: &["hscc"],
-    },
-    Mistake {
-        replace: "mode = \"rw\"",
-        by: "mode = \"maybe\"",
-        words: &["mode", "maybe"],
-        remedies: &["exclusive"],
-    },
-    Mistake {
-        replace: "[nbd]",
-        by: "[[member]]\nname = \"n1\"\naddress = \"h:1\"\n[nbd]",
-        words: &["member", "[coordinator.embedded]"],
-        remedies: &["`cards join`"],
-    },
-    Mistake {
-        replace: "volume = \"disk\"\nmode",
-        by: "volume = \"disk\"\nmode = \"ro\"\n[[attach]]\nvolume = \"disk\"\nmode",
-        words: &["disk"],
-        remedies: &["once", "twice", "duplicate"],
-    },
-    Mistake {
-        replace: "disk_wait = \"15s\"",
-        by: "disk_wait = \"2 fortnights\"",
-        words: &["disk_wait", "2 fortnights"],
-        remedies: &["ms", "seconds"],
-    },
-    Mistake {
-        replace: "attached = \"computer\"",
-        by: "attached = \"carpet\"",
-        words: &["attached", "carpet"],
-        remedies: &["network"],
-    },
-    Mistake { replace: "shards = 4", by: "shards = 3", words: &["shards", "3"], remedies: &["power of two"] },
-    Mistake { replace: "[nbd]", by: "[nbd]\nunit = 1", words: &["unit"], remedies: &["unix"] },
+    ("cache = \"16M\"", "cash = \"16M\"", &["cash"], &["cache"]),
+    ("cache = \"16M\"", "cache = \"12Q\"", &["cache", "12Q"], &["K", "M", "G"]),
+    ("cache = \"16M\"", "cache = \"0\"", &["cache", "0"], &["at least", "block"]),
+    (
+        "cache = \"16M\"",
+        "cache = \"99999999999999999999T\"",
+        &["cache", "99999999999999999999T"],
+        &["at most", "large", "K", "64"],
+    ),
+    ("block = \"64K\"", "block = \"48K\"", &["block", "48K"], &["power of two"]),
+    ("block = \"64K\"", "block = \"2M\"", &["block", "2M"], &["1M", "1 MiB"]),
+    ("policy = \"hscc\"", "policy = \"lucky\"", &["policy", "lucky"], &["hscc"]),
+    ("mode = \"rw\"", "mode = \"maybe\"", &["mode", "maybe"], &["exclusive"]),
+    (
+        "[nbd]",
+        "[[member]]\nname = \"n1\"\naddress = \"h:1\"\n[nbd]",
+        &["member", "[coordinator.embedded]"],
+        &["`cards join`"],
+    ),
+    (
+        "volume = \"disk\"\nmode",
+        "volume = \"disk\"\nmode = \"ro\"\n[[attach]]\nvolume = \"disk\"\nmode",
+        &["disk"],
+        &["once", "twice", "duplicate"],
+    ),
+    (
+        "disk_wait = \"15s\"",
+        "disk_wait = \"2 fortnights\"",
+        &["disk_wait", "2 fortnights"],
+        &["ms", "seconds"],
+    ),
+    ("attached = \"computer\"", "attached = \"carpet\"", &["attached", "carpet"], &["network"]),
+    ("shards = 4", "shards = 3", &["shards", "3"], &["power of two"]),
+    ("[nbd]", "[nbd]\nunit = 1", &["unit"], &["unix"]),
 ];
 
 #[test]
@@ -89,7 +49,7 @@ fn each_mistake_is_refused_with_a_remedy() {
     let dir = scratch();
     let good = good_plan(dir.path()).toml(0);
     let mut faults = Vec::new();
-    for Mistake { replace, by, words, remedies } in MISTAKES {
+    for (replace, by, words, remedies) in MISTAKES {
         assert!(good.contains(replace), "the good file has no {replace:?}:\n{good}");
         let done = serve(dir.path(), &good.replacen(replace, by, 1));
         faults.extend(fault(&done, words, remedies));

@@ -7,7 +7,7 @@ use super::{Device, missing_fuse};
 use crate::harness::cluster::Cluster;
 use crate::harness::plan::{Disk, Plan};
 use crate::harness::process::sh;
-use crate::harness::tools::{need, skip};
+use crate::harness::tools::{need, skip_if};
 use crate::harness::{LONG, MIB, SHORT, content, eventually, scratch};
 
 const SEED: u64 = 5;
@@ -57,9 +57,7 @@ fn cached(cluster: &mut Cluster) -> u64 {
 #[test]
 fn what_the_kernel_has_leaves_the_daemons_cache_to_others() {
     need!("fincore");
-    if let Some(reason) = missing_fuse() {
-        return skip(&reason);
-    }
+    skip_if!(missing_fuse());
     let dir = scratch();
     let image = dir.path().join("disk.img");
     content::image(&image, SIZE, SEED);

@@ -2,14 +2,12 @@
 
 use super::{Device, cluster, missing_fuse};
 use crate::harness::process::sh;
-use crate::harness::tools::{need, skip};
+use crate::harness::tools::{need, skip_if};
 use crate::harness::{LONG, MIB, content, scratch};
 
 #[test]
 fn what_is_written_through_the_file_is_read_at_another_node() {
-    if let Some(reason) = missing_fuse() {
-        return skip(&reason);
-    }
+    skip_if!(missing_fuse());
     let dir = scratch();
     let mut cluster = cluster(dir.path(), 2, 32 * MIB);
     content::image(&dir.path().join("want"), 32 * MIB, 7);
@@ -25,9 +23,7 @@ fn what_is_written_through_the_file_is_read_at_another_node() {
 
 #[test]
 fn the_file_keeps_its_size_like_a_disk() {
-    if let Some(reason) = missing_fuse() {
-        return skip(&reason);
-    }
+    skip_if!(missing_fuse());
     let dir = scratch();
     let mut cluster = cluster(dir.path(), 1, MIB);
     let mut device = Device::start(&mut cluster, 1, &[]);
@@ -46,9 +42,7 @@ fn the_file_keeps_its_size_like_a_disk() {
 #[test]
 fn fio_verifies_the_file_at_depth_and_in_many_sizes() {
     need!("fio");
-    if let Some(reason) = missing_fuse() {
-        return skip(&reason);
-    }
+    skip_if!(missing_fuse());
     let dir = scratch();
     let mut cluster = cluster(dir.path(), 2, 64 * MIB);
     let mut device = Device::start(&mut cluster, 2, &["--connections", "2"]);
@@ -64,9 +58,7 @@ fn fio_verifies_the_file_at_depth_and_in_many_sizes() {
 #[test]
 fn a_file_system_on_the_block_device_is_whole_at_another_node() {
     need!("mkfs.ext4", "fsck.ext4", "losetup");
-    if let Some(reason) = missing_fuse() {
-        return skip(&reason);
-    }
+    skip_if!(missing_fuse());
     let dir = scratch();
     let mut cluster = cluster(dir.path(), 2, 64 * MIB);
     let mut device = Device::start(&mut cluster, 1, &["--block"]);

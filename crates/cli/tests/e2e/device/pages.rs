@@ -8,7 +8,7 @@ use std::ptr;
 
 use super::{Device, cluster, missing_fuse};
 use crate::harness::process::sh;
-use crate::harness::tools::skip;
+use crate::harness::tools::skip_if;
 use crate::harness::{KIB, LONG, MIB, content, scratch};
 
 /// Size of the volume; read as a whole each round.
@@ -61,9 +61,7 @@ fn writer(path: &Path) -> File {
 
 #[test]
 fn a_buffered_and_a_mapped_reader_see_what_another_node_has_written() {
-    if let Some(reason) = missing_fuse() {
-        return skip(&reason);
-    }
+    skip_if!(missing_fuse());
     let dir = scratch();
     let mut cluster = cluster(dir.path(), 2, SIZE);
     let mut writing = Device::start(&mut cluster, 1, &[]);
@@ -103,9 +101,7 @@ fn a_buffered_and_a_mapped_reader_see_what_another_node_has_written() {
 
 #[test]
 fn a_reader_is_not_left_with_old_pages_when_its_daemon_dies() {
-    if let Some(reason) = missing_fuse() {
-        return skip(&reason);
-    }
+    skip_if!(missing_fuse());
     let dir = scratch();
     let mut cluster = cluster(dir.path(), 2, SIZE);
     let mut reading = Device::start(&mut cluster, 2, &[]);
@@ -125,9 +121,7 @@ fn a_reader_is_not_left_with_old_pages_when_its_daemon_dies() {
 
 #[test]
 fn a_reader_and_a_writer_at_one_node_agree() {
-    if let Some(reason) = missing_fuse() {
-        return skip(&reason);
-    }
+    skip_if!(missing_fuse());
     let dir = scratch();
     let mut cluster = cluster(dir.path(), 1, SIZE);
     let mut device = Device::start(&mut cluster, 1, &[]);

@@ -3,14 +3,12 @@
 use super::{Device, cluster, missing_fuse};
 use crate::harness::cluster::CARDS;
 use crate::harness::process::{run, sh};
-use crate::harness::tools::skip;
+use crate::harness::tools::skip_if;
 use crate::harness::{LONG, MIB, SHORT, scratch};
 
 #[test]
 fn a_second_device_is_refused_and_names_the_first() {
-    if let Some(reason) = missing_fuse() {
-        return skip(&reason);
-    }
+    skip_if!(missing_fuse());
     let dir = scratch();
     let mut cluster = cluster(dir.path(), 1, MIB);
     let mut first = Device::start(&mut cluster, 1, &[]);
@@ -22,9 +20,7 @@ fn a_second_device_is_refused_and_names_the_first() {
 
 #[test]
 fn a_device_that_is_unmounted_from_outside_ends() {
-    if let Some(reason) = missing_fuse() {
-        return skip(&reason);
-    }
+    skip_if!(missing_fuse());
     let dir = scratch();
     let mut cluster = cluster(dir.path(), 1, MIB);
     let mut device = Device::start(&mut cluster, 1, &[]);
@@ -35,9 +31,7 @@ fn a_device_that_is_unmounted_from_outside_ends() {
 
 #[test]
 fn what_a_killed_device_left_is_cleared_away() {
-    if let Some(reason) = missing_fuse() {
-        return skip(&reason);
-    }
+    skip_if!(missing_fuse());
     let dir = scratch();
     let mut cluster = cluster(dir.path(), 1, MIB);
     let mut killed = Device::start(&mut cluster, 1, &["--block"]);

@@ -11,7 +11,7 @@ use super::{Device, missing_fuse};
 use crate::harness::cluster::Cluster;
 use crate::harness::plan::{Disk, Plan};
 use crate::harness::process::sh;
-use crate::harness::tools::{need, skip};
+use crate::harness::tools::{need, skip, skip_if};
 use crate::harness::{KIB, LONG, MIB, content, scratch};
 
 const SEED: u64 = 31;
@@ -51,9 +51,7 @@ fn read_in_order(cluster: &mut Cluster, path: &Path) -> u64 {
 
 #[test]
 fn the_kernel_reads_a_mebibyte_ahead() {
-    if let Some(reason) = missing_fuse() {
-        return skip(&reason);
-    }
+    skip_if!(missing_fuse());
     let dir = scratch();
     let image = dir.path().join("disk.img");
     content::image(&image, SIZE, SEED);
@@ -89,9 +87,7 @@ fn mount_erofs(source: &Path, target: &Path) -> io::Result<()> {
 #[test]
 fn an_erofs_is_mounted_straight_from_the_file() {
     need!("mkfs.erofs", "findmnt");
-    if let Some(reason) = missing_fuse() {
-        return skip(&reason);
-    }
+    skip_if!(missing_fuse());
     let dir = scratch();
     let (tree, mount) = (dir.path().join("tree"), dir.path().join("mnt"));
     fs::create_dir_all(tree.join("deep")).expect("a directory");

@@ -7,15 +7,13 @@ use super::{Device, cluster, missing_fuse};
 use crate::harness::cluster::Cluster;
 use crate::harness::plan::{Attach, Disk, Plan};
 use crate::harness::process::{Process, sh};
-use crate::harness::tools::{need, skip};
+use crate::harness::tools::{need, skip_if};
 use crate::harness::{LONG, MIB, scratch};
 
 #[test]
 fn fio_sees_no_error_when_the_daemon_is_killed_and_started_again() {
     need!("fio");
-    if let Some(reason) = missing_fuse() {
-        return skip(&reason);
-    }
+    skip_if!(missing_fuse());
     let dir = scratch();
     let mut cluster = cluster(dir.path(), 1, 64 * MIB);
     let mut device = Device::start(&mut cluster, 1, &[]);
@@ -49,9 +47,7 @@ fn fio_sees_no_error_when_the_daemon_is_killed_and_started_again() {
 
 #[test]
 fn requests_fail_in_the_end_if_the_device_was_told_to_give_up() {
-    if let Some(reason) = missing_fuse() {
-        return skip(&reason);
-    }
+    skip_if!(missing_fuse());
     let dir = scratch();
     let mut cluster = cluster(dir.path(), 1, MIB);
     let mut device = Device::start(&mut cluster, 1, &["--give-up", "200ms"]);
@@ -70,9 +66,7 @@ fn requests_fail_in_the_end_if_the_device_was_told_to_give_up() {
 #[test]
 fn a_file_system_and_a_database_see_no_error_when_the_disk_node_is_restarted() {
     need!("mkfs.ext4", "fsck.ext4", "losetup", "python3");
-    if let Some(reason) = missing_fuse() {
-        return skip(&reason);
-    }
+    skip_if!(missing_fuse());
     let full = crate::restart::is_full();
     for mode in if full { &["rw", "exclusive"][..] } else { &["exclusive"] } {
         let dir = scratch();
@@ -132,9 +126,7 @@ fn database(dir: &Path, mount: &str, stop: &str) -> Process {
 #[test]
 fn an_upgrade_of_each_node_in_turn_gives_a_file_system_and_a_database_no_error() {
     need!("mkfs.ext4", "fsck.ext4", "losetup", "python3");
-    if let Some(reason) = missing_fuse() {
-        return skip(&reason);
-    }
+    skip_if!(missing_fuse());
     for place in [2, 1] {
         let dir = scratch();
         let image = dir.path().join("disk.img");

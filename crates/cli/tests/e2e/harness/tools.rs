@@ -10,12 +10,20 @@ use std::thread;
 /// Leaves the test with a `SKIP` line unless all these programs are installed.
 macro_rules! need {
     ($($tool:expr),+ $(,)?) => {
-        $(if let Some(reason) = $crate::harness::tools::missing($tool) {
-            return $crate::harness::tools::skip(&reason);
-        })+
+        $($crate::harness::tools::skip_if!($crate::harness::tools::missing($tool));)+
     };
 }
 pub(crate) use need;
+
+/// Leaves the test with a `SKIP` line if there is a reason to.
+macro_rules! skip_if {
+    ($reason:expr) => {
+        if let Some(reason) = $reason {
+            return $crate::harness::tools::skip(&reason);
+        }
+    };
+}
+pub(crate) use skip_if;
 
 /// Prints why the running test does nothing. Past the capture of the test runner: a skipped test must show.
 pub(crate) fn skip(reason: &str) {

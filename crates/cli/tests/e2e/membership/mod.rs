@@ -30,35 +30,19 @@ fn cluster(dir: &Path) -> Cluster {
 
 /// The command that joins `cluster` under the name `node`, with everything of the node in `dir`.
 fn join(dir: &Path, cluster: &Cluster, name: &str, node: &str) -> Vec<String> {
-    let here = |what: &str| dir.join(format!("{node}-{what}")).display().to_string();
-    let (config, state, runtime) = (here("node.toml"), here("state"), here("run"));
     let own = free_port().to_string();
-    let coordinator = format!("n1@{}", cluster.plan.nodes[0].address);
-    [
-        CARDS,
-        "join",
-        name,
-        "--coordinator",
-        &coordinator,
-        "--node",
-        node,
-        "--address",
-        &own,
-        "--cache",
-        "64M",
-        "--shards",
-        "4",
-        "--config",
-        &config,
-        "--state-dir",
-        &state,
-        "--runtime-dir",
-        &runtime,
-        "--attach",
-        "disk",
-    ]
-    .map(String::from)
-    .to_vec()
+    join_at(dir, &cluster.plan.nodes[0].address.to_string(), name, node, &["--address", &own])
+}
+
+/// The command that joins the cluster `name` whose node n1 is at `keeper`.
+fn join_at(dir: &Path, keeper: &str, name: &str, node: &str, more: &[&str]) -> Vec<String> {
+    let words =
+        format!("join {name} --coordinator n1@{keeper} --node {node} --cache 64M --shards 4 --attach disk");
+    let files = [("--config", "node.toml"), ("--state-dir", "state"), ("--runtime-dir", "run")];
+    let files = files
+        .map(|(option, what)| [option.to_owned(), dir.join(format!("{node}-{what}")).display().to_string()]);
+    let words = [CARDS].into_iter().chain(words.split(' ')).chain(more.iter().copied());
+    words.map(str::to_owned).chain(files.into_iter().flatten()).collect()
 }
 
 fn member(cluster: &mut Cluster, name: &str) -> Option<String> {

@@ -10,7 +10,7 @@ use crate::harness::plan::free_port;
 use crate::harness::process::{Finished, Process, run};
 use crate::harness::{MIB, SHORT, content, eventually, scratch};
 
-use super::SEED;
+use super::{SEED, join_at};
 
 /// A cluster of which nothing is known but who keeps it.
 pub(super) struct Lab<'a> {
@@ -37,33 +37,10 @@ impl Lab<'_> {
 
     /// The command that joins, with everything of the node in files of its own.
     pub(super) fn join(&self, node: &str, more: &[&str]) -> Vec<String> {
-        let (config, state, runtime) =
-            (self.path(node, "node.toml"), self.path(node, "state"), self.path(node, "run"));
-        let (own, coordinator) = (free_port().to_string(), format!("n1@{}", self.keeper));
-        let common = [
-            CARDS,
-            "join",
-            "lab",
-            "--coordinator",
-            &coordinator,
-            "--node",
-            node,
-            "--cache",
-            "64M",
-            "--shards",
-            "4",
-            "--config",
-            &config,
-            "--state-dir",
-            &state,
-            "--runtime-dir",
-            &runtime,
-            "--attach",
-            "disk",
-        ];
+        let own = free_port().to_string();
         // The keeper's address is known.
         let address: &[&str] = if node == "n1" { &[] } else { &["--address", &own] };
-        common.iter().chain(address).chain(more).map(|word| (*word).to_owned()).collect()
+        join_at(self.dir, &self.keeper, "lab", node, &[address, more].concat())
     }
 
     pub(super) fn spawn(&self, node: &str, more: &[&str]) -> Process {

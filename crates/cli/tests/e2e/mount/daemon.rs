@@ -2,15 +2,13 @@
 
 use super::site::{Site, missing_devices, sums};
 use crate::harness::process::{Process, sh};
-use crate::harness::tools::{need, skip};
+use crate::harness::tools::{need, skip_if};
 use crate::harness::{LONG, eventually, scratch};
 
 /// `kill -9` of the daemon of node `victim`, twice, while fio writes and verifies at node 2.
 fn killed_under_fio(victim: usize) {
     need!("mke2fs", "fio", "e2fsck");
-    if let Some(reason) = missing_devices() {
-        return skip(&reason);
-    }
+    skip_if!(missing_devices());
     let dir = scratch();
     sh(&format!("mke2fs -q -t ext4 {}/disk.img 96M", dir.path().display()), LONG).ok();
     let mut site = Site::new(dir.path(), 3);

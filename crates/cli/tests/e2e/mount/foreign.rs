@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::site::{Site, missing_devices};
 use crate::harness::scratch;
-use crate::harness::tools::{need, skip};
+use crate::harness::tools::{need, skip_if};
 
 /// Whoever the daemon runs as.
 const OTHER: u32 = 65534;
@@ -45,9 +45,7 @@ impl Victim {
 #[test]
 fn what_the_daemons_user_plants_is_left_alone() {
     need!("mke2fs", "setpriv");
-    if let Some(reason) = missing_devices() {
-        return skip(&reason);
-    }
+    skip_if!(missing_devices());
     let dir = scratch();
     let mut site = Site::run_as(OTHER, dir.path());
     let (victim, planted) = (Victim::new(dir.path()), site.runtime(1).join("dev"));
@@ -85,9 +83,7 @@ fn what_the_daemons_user_plants_is_left_alone() {
 #[test]
 fn a_directory_in_place_of_roots_is_refused_by_name() {
     need!("mke2fs", "setpriv");
-    if let Some(reason) = missing_devices() {
-        return skip(&reason);
-    }
+    skip_if!(missing_devices());
     let dir = scratch();
     let site = Site::run_as(OTHER, dir.path());
     let (victim, beside) = (Victim::new(dir.path()), site.runtime(1).with_file_name("n1-dev"));

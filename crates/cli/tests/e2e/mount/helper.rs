@@ -8,7 +8,7 @@ use std::path::Path;
 use super::site::{Site, missing_devices, missing_file_system};
 use crate::harness::cluster::CARDS;
 use crate::harness::process::sh;
-use crate::harness::tools::{need, skip};
+use crate::harness::tools::{need, skip_if};
 use crate::harness::{LONG, scratch};
 
 /// Runs `script` where the helpers are installed; `over` is an empty directory.
@@ -28,9 +28,7 @@ fn with_helpers(over: &Path, script: &str) -> crate::harness::process::Finished 
 #[test]
 fn mount_and_umount_call_the_helper() {
     need!("mke2fs", "unshare");
-    if let Some(reason) = missing_devices().or_else(|| missing_file_system("overlay")) {
-        return skip(&reason);
-    }
+    skip_if!(missing_devices().or_else(|| missing_file_system("overlay")));
     let dir = scratch();
     let mut site = Site::ext4(dir.path(), 2);
     let (point, socket) = (site.point(2), site.runtime(2).join("admin.sock"));

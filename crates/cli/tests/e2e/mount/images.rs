@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::site::{Site, missing_devices, missing_file_system, sums};
 use crate::harness::process::sh;
-use crate::harness::tools::{need, skip};
+use crate::harness::tools::{need, skip_if};
 use crate::harness::{LONG, content, scratch};
 
 /// A tree with files of many sizes at `tree` in `dir`.
@@ -28,9 +28,7 @@ fn tree(dir: &Path) {
 }
 
 fn read_at_three_nodes(kind: &str, make: &str) {
-    if let Some(reason) = missing_devices().or_else(|| missing_file_system(kind)) {
-        return skip(&reason);
-    }
+    skip_if!(missing_devices().or_else(|| missing_file_system(kind)));
     let dir = scratch();
     tree(dir.path());
     sh(&format!("cd {} && {make} >make.log 2>&1", dir.path().display()), LONG).ok();
@@ -66,9 +64,7 @@ fn an_erofs_is_mounted_at_three_nodes_at_once() {
 #[test]
 fn an_ext4_is_read_at_three_nodes_at_once() {
     need!("mke2fs");
-    if let Some(reason) = missing_devices() {
-        return skip(&reason);
-    }
+    skip_if!(missing_devices());
     let dir = scratch();
     tree(dir.path());
     sh(&format!("cd {} && mke2fs -q -t ext4 -d tree disk.img 40M", dir.path().display()), LONG).ok();

@@ -4,15 +4,13 @@ use std::fs::{self, File};
 use std::io::{Read as _, Seek as _, Write as _};
 
 use super::site::{Site, missing_devices};
-use crate::harness::tools::{need, skip};
+use crate::harness::tools::{need, skip_if};
 use crate::harness::{SHORT, eventually, scratch};
 
 #[test]
 fn a_lazy_unmount_ends_with_the_last_open_file() {
     need!("mke2fs", "e2fsck");
-    if let Some(reason) = missing_devices() {
-        return skip(&reason);
-    }
+    skip_if!(missing_devices());
     let dir = scratch();
     let mut site = Site::ext4(dir.path(), 2);
     site.mount(2, "").ok();

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::site::{Site, missing_devices, sums};
 use crate::harness::process::{Process, sh};
-use crate::harness::tools::{need, skip};
+use crate::harness::tools::{need, skip_if};
 use crate::harness::{LONG, eventually, scratch};
 
 /// A mirrored volume with an ext4, made through the block device of node `number`, and mounted there.
@@ -69,9 +69,7 @@ fn ends_whole(mut site: Site, number: usize) {
 #[test]
 fn a_mount_survives_the_death_of_each_primary() {
     need!("mke2fs", "fio", "e2fsck");
-    if let Some(reason) = missing_devices() {
-        return skip(&reason);
-    }
+    skip_if!(missing_devices());
     let dir = scratch();
     let without_copy = |site: &Site| {
         let told = site.prints(1, "volume show disk --json");
@@ -101,9 +99,7 @@ fn a_mount_survives_the_death_of_each_primary() {
 #[test]
 fn a_mount_at_the_primary_survives_its_death() {
     need!("mke2fs", "fio", "e2fsck");
-    if let Some(reason) = missing_devices() {
-        return skip(&reason);
-    }
+    skip_if!(missing_devices());
     let dir = scratch();
     let (mut site, number) = mounted(dir.path(), |site| site.primary(1));
     let mut fio = Fio::begin(&site, number);
@@ -121,9 +117,7 @@ fn a_mount_at_the_primary_survives_its_death() {
 #[test]
 fn a_takeover_at_the_next_primary_ends_the_mount() {
     need!("mke2fs", "e2fsck");
-    if let Some(reason) = missing_devices() {
-        return skip(&reason);
-    }
+    skip_if!(missing_devices());
     let dir = scratch();
     let (mut site, number) = mounted(dir.path(), |site| (1..=3).find(|n| *n != site.primary(1)).unwrap());
     let write = |site: &Site, at: usize, what: &str| {

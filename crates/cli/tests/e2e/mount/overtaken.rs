@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::site::{Site, missing_devices};
 use crate::harness::process::{Finished, run, sh};
-use crate::harness::tools::{need, skip};
+use crate::harness::tools::{need, skip_if};
 use crate::harness::{LONG, eventually, scratch};
 
 const FILES: usize = 100;
@@ -68,9 +68,7 @@ fn ends_whole(site: &mut Site) {
 #[test]
 fn a_mount_that_was_taken_over_does_not_come_back() {
     need!("mke2fs", "e2fsck");
-    if let Some(reason) = missing_devices() {
-        return skip(&reason);
-    }
+    skip_if!(missing_devices());
     let dir = scratch();
     let mut site = mounted(dir.path());
     between(&site, "--takeover");
@@ -84,9 +82,7 @@ fn a_mount_that_was_taken_over_does_not_come_back() {
 #[test]
 fn a_mount_whose_volume_was_elsewhere_while_its_daemon_was_away_does_not_come_back() {
     need!("mke2fs", "e2fsck");
-    if let Some(reason) = missing_devices() {
-        return skip(&reason);
-    }
+    skip_if!(missing_devices());
     let dir = scratch();
     let mut site = mounted(dir.path());
     site.cluster.node(2).kill();
@@ -99,9 +95,7 @@ fn a_mount_whose_volume_was_elsewhere_while_its_daemon_was_away_does_not_come_ba
 #[test]
 fn a_mount_stays_the_only_one_whatever_its_daemon_is_configured_to_attach() {
     need!("mke2fs", "e2fsck");
-    if let Some(reason) = missing_devices() {
-        return skip(&reason);
-    }
+    skip_if!(missing_devices());
     let dir = scratch();
     let mut site = mounted(dir.path());
     let config = dir.path().join("n2.toml");

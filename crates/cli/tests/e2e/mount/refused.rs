@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::site::{Site, missing_devices};
 use crate::harness::cluster::CARDS;
 use crate::harness::process::{Finished, run, sh};
-use crate::harness::tools::{need, skip};
+use crate::harness::tools::{need, skip_if};
 use crate::harness::{LONG, SHORT, eventually, scratch};
 
 #[track_caller]
@@ -19,9 +19,7 @@ fn says(refused: Finished, words: &[&str]) {
 #[test]
 fn a_file_system_is_written_at_one_node_only() {
     need!("mke2fs");
-    if let Some(reason) = missing_devices() {
-        return skip(&reason);
-    }
+    skip_if!(missing_devices());
     let dir = scratch();
     let mut site = Site::ext4(dir.path(), 3);
     site.mount(2, "").ok();
@@ -67,9 +65,7 @@ fn a_file_system_is_written_at_one_node_only() {
 #[test]
 fn a_volume_is_taken_over_from_a_node_that_is_gone() {
     need!("mke2fs");
-    if let Some(reason) = missing_devices() {
-        return skip(&reason);
-    }
+    skip_if!(missing_devices());
     let dir = scratch();
     let mut site = Site::ext4(dir.path(), 3);
     site.mount(2, "").ok();
@@ -86,9 +82,7 @@ fn a_volume_is_taken_over_from_a_node_that_is_gone() {
 
 #[test]
 fn what_cannot_be_mounted_is_named_with_what_to_do() {
-    if let Some(reason) = missing_devices() {
-        return skip(&reason);
-    }
+    skip_if!(missing_devices());
     let dir = scratch();
     let image = dir.path().join("disk.img");
     let mut site = Site::blank(dir.path(), 2);
@@ -122,9 +116,7 @@ fn what_cannot_be_mounted_is_named_with_what_to_do() {
 #[test]
 fn a_card_of_another_mode_is_named() {
     need!("mke2fs");
-    if let Some(reason) = missing_devices() {
-        return skip(&reason);
-    }
+    skip_if!(missing_devices());
     let dir = scratch();
     let mut site = Site::ext4(dir.path(), 2);
     site.cards(2, "volume attach disk --mode rw").ok();
@@ -145,9 +137,7 @@ fn a_card_of_another_mode_is_named() {
 
 #[test]
 fn a_device_of_another_mode_or_kind_is_named_and_stays() {
-    if let Some(reason) = missing_devices() {
-        return skip(&reason);
-    }
+    skip_if!(missing_devices());
     let dir = scratch();
     let mut site = Site::blank(dir.path(), 1);
     let file = site.prints(1, "attach disk --mode ro");
@@ -179,9 +169,7 @@ fn without_a_daemon_there_is_no_device() {
 
 #[test]
 fn two_attaches_at_once_give_one_device() {
-    if let Some(reason) = missing_devices() {
-        return skip(&reason);
-    }
+    skip_if!(missing_devices());
     let dir = scratch();
     let mut site = Site::blank(dir.path(), 1);
     let socket = site.runtime(1).join("admin.sock").display().to_string();
@@ -195,9 +183,7 @@ fn two_attaches_at_once_give_one_device() {
 
 #[test]
 fn an_attach_that_is_interrupted_leaves_nothing() {
-    if let Some(reason) = missing_devices() {
-        return skip(&reason);
-    }
+    skip_if!(missing_devices());
     let dir = scratch();
     let mut site = Site::blank(dir.path(), 1);
     let socket = site.runtime(1).join("admin.sock");

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use super::site::{Site, missing_devices};
 use crate::harness::process::sh;
-use crate::harness::tools::{need, skip};
+use crate::harness::tools::{need, skip_if};
 use crate::harness::{LONG, SHORT, eventually, scratch};
 
 /// `kill -9` of the process that serves the volume at node `number`, and its end.
@@ -22,9 +22,7 @@ fn kill_server(site: &Site, number: usize) {
 
 #[test]
 fn what_a_killed_device_has_left_is_cleaned_up() {
-    if let Some(reason) = missing_devices() {
-        return skip(&reason);
-    }
+    skip_if!(missing_devices());
     let dir = scratch();
     let mut site = Site::blank(dir.path(), 1);
     site.prints(1, "attach disk --block");
@@ -39,9 +37,7 @@ fn what_a_killed_device_has_left_is_cleaned_up() {
 #[test]
 fn a_mount_on_a_killed_device_is_named_and_goes_lazily() {
     need!("mke2fs", "e2fsck");
-    if let Some(reason) = missing_devices() {
-        return skip(&reason);
-    }
+    skip_if!(missing_devices());
     let dir = scratch();
     let mut site = Site::ext4(dir.path(), 2);
     site.mount(2, "").ok();
@@ -63,9 +59,7 @@ fn a_mount_on_a_killed_device_is_named_and_goes_lazily() {
 #[test]
 fn a_mount_on_a_killed_device_is_unmounted_and_mounted_again() {
     need!("mke2fs");
-    if let Some(reason) = missing_devices() {
-        return skip(&reason);
-    }
+    skip_if!(missing_devices());
     let dir = scratch();
     let mut site = Site::ext4(dir.path(), 1);
     site.mount(1, "").ok();
@@ -86,9 +80,7 @@ fn a_mount_on_a_killed_device_is_unmounted_and_mounted_again() {
 
 #[test]
 fn an_open_file_of_a_killed_device_is_named_and_goes_lazily() {
-    if let Some(reason) = missing_devices() {
-        return skip(&reason);
-    }
+    skip_if!(missing_devices());
     let dir = scratch();
     let mut site = Site::blank(dir.path(), 1);
     let path = site.prints(1, "attach disk");

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::site::{Site, missing_devices, missing_file_system, sums};
 use crate::harness::process::sh;
-use crate::harness::tools::{need, skip};
+use crate::harness::tools::{need, skip_if};
 use crate::harness::{LONG, scratch};
 
 /// A tree as a build leaves it: files of all sizes, overwritten, appended, renamed, removed, linked.
@@ -27,9 +27,7 @@ fn write_tree(point: &Path) {
 }
 
 fn written_here_reads_the_same_elsewhere(kind: &str, size: &str, make: &str, check: &str) {
-    if let Some(reason) = missing_devices().or_else(|| missing_file_system(kind)) {
-        return skip(&reason);
-    }
+    skip_if!(missing_devices().or_else(|| missing_file_system(kind)));
     let dir = scratch();
     sh(&format!("truncate -s {size} {}/disk.img", dir.path().display()), LONG).ok();
     let mut site = Site::new(dir.path(), 3);

@@ -14,7 +14,7 @@ use self::lan::Lan;
 use self::pair::{Pair, SETTLE};
 use self::server::{Server, Start};
 use crate::harness::guest::missing_guest;
-use crate::harness::tools::{PYTHON, need, skip};
+use crate::harness::tools::{PYTHON, need, skip, skip_if};
 
 /// Seconds without heartbeat after which a machine is dead, where none is meant to die.
 const PATIENT: u32 = 60;
@@ -26,9 +26,7 @@ const CAREFUL: u32 = 20;
 /// Leaves the test with a `SKIP` line unless there can be guests with this file system.
 macro_rules! need_guests {
     () => {
-        if let Some(reason) = missing_guest() {
-            return skip(&reason);
-        }
+        skip_if!(missing_guest());
         need!("mkfs.ocfs2", "fsck.ocfs2", "mount.ocfs2", "o2cb");
         if !Lan::is_possible() {
             return skip("this kernel has no network bridges");

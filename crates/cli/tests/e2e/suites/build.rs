@@ -5,16 +5,14 @@ use std::path::Path;
 use super::volume::{EXT4, Kind, Volume, XFS};
 use super::{SUITE, source};
 use crate::harness::process::{run, sh};
-use crate::harness::tools::{need, skip};
+use crate::harness::tools::{need, skip_if};
 use crate::harness::{LONG, SHORT};
 
 /// The same tree is built here and on a directory of this machine: no byte differs.
 #[test]
 fn a_program_built_on_a_volume_is_the_one_built_here() {
     need!("gcc", "make", "ar");
-    if let Some(reason) = EXT4.missing() {
-        return skip(&reason);
-    }
+    skip_if!(EXT4.missing());
     let mut volume = Volume::new(EXT4, "160M");
     let (tree, plain) = (volume.point().join("tree"), volume.dir().join("plain"));
     source::write(&tree);
@@ -34,9 +32,7 @@ fn a_program_built_on_a_volume_is_the_one_built_here() {
 /// The core of this workspace is built by cargo on the volume; its unit tests pass from there, and from elsewhere.
 fn a_workspace(kind: Kind) {
     need!("cargo");
-    if let Some(reason) = kind.missing() {
-        return skip(&reason);
-    }
+    skip_if!(kind.missing());
     let mut volume = Volume::new(kind, "1G");
     let tree = volume.point().join("tree");
     let (from, to) = (Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."), tree.display());

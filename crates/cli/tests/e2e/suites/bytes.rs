@@ -6,7 +6,7 @@ use std::path::Path;
 use super::SUITE;
 use super::volume::{ELSEWHERE, HERE, site};
 use crate::harness::process::{Process, run, sh};
-use crate::harness::tools::{need, skip};
+use crate::harness::tools::{need, skip_if};
 use crate::harness::{LONG, scratch};
 use crate::mount::site::missing_devices;
 
@@ -25,9 +25,7 @@ fn sum(path: &str) -> String {
 
 fn finds_nothing(config: &str, attach: &str) {
     need!("fsx");
-    if let Some(reason) = missing_devices() {
-        return skip(&reason);
-    }
+    skip_if!(missing_devices());
     let dir = scratch();
     let image = dir.path().join("disk.img");
     fs::File::create(&image).unwrap().set_len(8 << 20).unwrap();

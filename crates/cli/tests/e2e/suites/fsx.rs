@@ -6,7 +6,7 @@ use super::SUITE;
 use super::volume::{EXT4, EXT4_1_KIB, Kind, Volume, XFS};
 use crate::harness::MIB;
 use crate::harness::process::Process;
-use crate::harness::tools::{need, skip};
+use crate::harness::tools::{need, skip_if};
 
 /// Files, each with a process and a seed.
 const FILES: u64 = 2;
@@ -17,9 +17,7 @@ const OPERATIONS: &str = "flen = 6_000_000\n[weights]\nclose_open = 2\ninvalidat
 
 fn finds_nothing(kind: Kind, operations: u32, deaths: u32) {
     need!("fsx");
-    if let Some(reason) = kind.missing() {
-        return skip(&reason);
-    }
+    skip_if!(kind.missing());
     let mut volume = Volume::new(kind, "320M");
     let config = volume.dir().join("fsx.toml");
     fs::write(&config, OPERATIONS).unwrap();

@@ -8,7 +8,7 @@ use super::volume::{EXT4, Kind, Volume, XFS};
 use super::{SUITE, source};
 use crate::harness::LONG;
 use crate::harness::process::{Process, sh};
-use crate::harness::tools::{need, skip};
+use crate::harness::tools::{need, skip_if};
 
 const CONFIG: &str = r#"
 [features]
@@ -91,9 +91,7 @@ fn compare(found: &Results, plain: &Results, job: &Process) {
 
 fn finds_what_it_finds_on_a_loop_device(kind: Kind) {
     need!("pjdfstest");
-    if let Some(reason) = kind.missing().or_else(missing_users) {
-        return skip(&reason);
-    }
+    skip_if!(kind.missing().or_else(missing_users));
     let mut volume = Volume::new(kind, SIZE);
     fs::write(volume.dir().join("pjdfstest.toml"), CONFIG).unwrap();
     source::write(&volume.point().join("tree"));

@@ -1,7 +1,6 @@
 //! A page that stays open.
 
-use super::{CHROMIUM, cluster, open};
-use crate::harness::scratch;
+use super::{CHROMIUM, visit};
 use crate::harness::tools::need;
 
 /// Looks of a day, one every two seconds.
@@ -10,9 +9,7 @@ const LOOKS: u64 = 43_200;
 #[test]
 fn a_page_that_is_open_for_a_day_takes_no_more_memory() {
     need!(CHROMIUM);
-    let dir = scratch();
-    let (_nodes, pages) = cluster(dir.path(), 2);
-    let mut page = open(pages[0]);
+    let (_dir, _nodes, _, mut page) = visit(2);
     page.until("two samples", "cards.model.memory.samples >= 2");
     page.js("document.getElementById('pause').click()");
     // From now on the answers are made up: the last one, later and with more of everything. The page is drawn now and

@@ -1,8 +1,7 @@
 //! What the page makes of the numbers that it hears.
 
 use super::browser::Browser;
-use super::{CHROMIUM, cluster, is_well, open};
-use crate::harness::scratch;
+use super::{CHROMIUM, is_well, visit};
 use crate::harness::tools::need;
 
 /// A page at rest, and in it `model()`, which has heard nothing, and `look(seconds, counters)`, what a cluster of one node
@@ -23,9 +22,7 @@ fn at_rest(page: &mut Browser) {
 #[test]
 fn a_burst_is_a_part_of_its_interval_and_no_spike_at_the_edge() {
     need!(CHROMIUM);
-    let dir = scratch();
-    let (_nodes, pages) = cluster(dir.path(), 1);
-    let mut page = open(pages[0]);
+    let (_dir, _nodes, pages, mut page) = visit(1);
     at_rest(&mut page);
     // A hundred a second, then a hundred in half a second, when somebody has come back to the page.
     let rates = "(() => { const heard = model(); \
@@ -46,9 +43,7 @@ fn a_burst_is_a_part_of_its_interval_and_no_spike_at_the_edge() {
 #[test]
 fn rates_that_take_two_looks_are_not_nothing_before() {
     need!(CHROMIUM);
-    let dir = scratch();
-    let (_nodes, pages) = cluster(dir.path(), 2);
-    let mut page = open(pages[0]);
+    let (_dir, _nodes, _, mut page) = visit(2);
     at_rest(&mut page);
     let words = "import('/assets/picture.js').then(({ draw }) => { const heard = model(); const box = document.createElement('div'); \
         Object.defineProperty(box, 'clientWidth', { value: 800 }); \
@@ -61,9 +56,7 @@ fn rates_that_take_two_looks_are_not_nothing_before() {
 #[test]
 fn microseconds_and_seconds_are_told_apart_on_one_axis() {
     need!(CHROMIUM);
-    let dir = scratch();
-    let (_nodes, pages) = cluster(dir.path(), 1);
-    let mut page = open(pages[0]);
+    let (_dir, _nodes, _, mut page) = visit(1);
     let axis = "import('/assets/axis.js').then(({ logarithmic }) => { const { at, ticks } = logarithmic([8e-6, 0.05, 0, 2]); \
         return `${ticks.map((tick) => tick.toPrecision(1))} ${[8e-6, 80e-6, 2].map((value) => at(value).toFixed(2))}`; })";
     assert_eq!(page.text(axis), "0.000001,0.0001,0.01,1 0.13,0.27,0.90");
@@ -79,9 +72,7 @@ fn microseconds_and_seconds_are_told_apart_on_one_axis() {
 #[test]
 fn slow_requests_of_all_nodes_are_told_the_latest_first() {
     need!(CHROMIUM);
-    let dir = scratch();
-    let (_nodes, pages) = cluster(dir.path(), 2);
-    let mut page = open(pages[0]);
+    let (_dir, _nodes, _, mut page) = visit(2);
     page.js("document.getElementById('pause').click()");
     let rows = "(() => { const one = (time_ms, volume) => ({ time_ms, volume, op: 'read', offset: 0, length: 1, took_us: 1, \
           failed: false, waited_for: 'disk' }); \

@@ -1,7 +1,6 @@
 //! The page without a mouse.
 
-use super::{CHROMIUM, cluster, open};
-use crate::harness::scratch;
+use super::{CHROMIUM, visit};
 use crate::harness::tools::need;
 
 /// What has the focus, and whether that can be seen.
@@ -13,9 +12,7 @@ const FOCUS: &str = "(() => { const at = document.activeElement; const seen = at
 #[test]
 fn every_control_is_reached_in_the_order_of_the_page_and_seen() {
     need!(CHROMIUM);
-    let dir = scratch();
-    let (_nodes, pages) = cluster(dir.path(), 2);
-    let mut page = open(pages[0]);
+    let (_dir, _nodes, _, mut page) = visit(2);
     page.until("the map is there", "document.querySelectorAll('#map canvas').length === 2");
     let mut order = Vec::new();
     for _ in 0..20 {
@@ -51,9 +48,7 @@ fn every_control_is_reached_in_the_order_of_the_page_and_seen() {
 #[test]
 fn keys_do_what_the_mouse_does() {
     need!(CHROMIUM);
-    let dir = scratch();
-    let (_nodes, pages) = cluster(dir.path(), 1);
-    let mut page = open(pages[0]);
+    let (_dir, _nodes, _, mut page) = visit(1);
     page.until("two samples", "cards.model.memory.samples >= 2");
 
     page.js("document.querySelector('.chart svg').focus()");

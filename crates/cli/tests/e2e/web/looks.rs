@@ -1,7 +1,6 @@
 //! The page in the dark, on a phone, and for those who cannot see it.
 
-use super::{CHROMIUM, cluster, is_well, open};
-use crate::harness::scratch;
+use super::{CHROMIUM, is_well, visit};
 use crate::harness::tools::need;
 
 /// How light a colour of the page's own is, from 0 to 255.
@@ -41,9 +40,7 @@ const FAULTS: &str = "(() => { \
 #[test]
 fn it_is_dark_where_that_is_preferred_and_light_else() {
     need!(CHROMIUM);
-    let dir = scratch();
-    let (_nodes, pages) = cluster(dir.path(), 1);
-    let mut page = open(pages[0]);
+    let (_dir, _nodes, pages, mut page) = visit(1);
     for (scheme, dark) in [("dark", true), ("light", false)] {
         page.screen(1280, scheme, "no-preference");
         let (back, text) = (lightness("body", "backgroundColor"), lightness("body", "color"));
@@ -66,9 +63,7 @@ fn it_is_dark_where_that_is_preferred_and_light_else() {
 #[test]
 fn nothing_is_too_wide_or_upon_another_on_any_screen() {
     need!(CHROMIUM);
-    let dir = scratch();
-    let (mut nodes, pages) = cluster(dir.path(), 3);
-    let mut page = open(pages[0]);
+    let (_dir, mut nodes, _, mut page) = visit(3);
     page.until("the map is there", "document.querySelectorAll('#map canvas').length === 3");
     for killed in [false, true] {
         if killed {
@@ -95,9 +90,7 @@ fn nothing_is_too_wide_or_upon_another_on_any_screen() {
 #[test]
 fn nothing_moves_where_that_is_not_wanted() {
     need!(CHROMIUM);
-    let dir = scratch();
-    let (_nodes, pages) = cluster(dir.path(), 1);
-    let mut page = open(pages[0]);
+    let (_dir, _nodes, _, mut page) = visit(1);
     page.screen(1280, "light", "no-preference");
     page.until("something moves", "document.getAnimations().length > 0");
     page.screen(1280, "light", "reduce");
@@ -107,9 +100,7 @@ fn nothing_moves_where_that_is_not_wanted() {
 #[test]
 fn all_that_is_shown_has_a_name_for_screen_readers() {
     need!(CHROMIUM);
-    let dir = scratch();
-    let (_nodes, pages) = cluster(dir.path(), 2);
-    let mut page = open(pages[0]);
+    let (_dir, _nodes, _, mut page) = visit(2);
     page.until("the map is there", "document.querySelectorAll('#map canvas').length === 2");
     let nameless = "[...document.querySelectorAll('[role=img], [role=region], button, select, input, section')]\
         .filter((one) => !(one.ariaLabel || one.textContent.trim() || one.labels?.length || \

@@ -13,9 +13,11 @@ mod shows;
 use std::net::SocketAddr;
 use std::path::Path;
 
+use tempfile::TempDir;
+
 use crate::harness::cluster::Cluster;
 use crate::harness::plan::{Coordinator, Disk, Plan, free_port};
-use crate::harness::{MIB, content};
+use crate::harness::{MIB, content, scratch};
 
 use browser::{Browser, CHROMIUM};
 
@@ -46,6 +48,14 @@ fn open(address: SocketAddr) -> Browser {
     let mut browser = Browser::start();
     browser.open(&format!("http://{address}/"));
     browser
+}
+
+/// [`cluster`] and what it needs, with a browser that shows the page of its first node.
+fn visit(count: usize) -> (TempDir, Cluster, Vec<SocketAddr>, Browser) {
+    let dir = scratch();
+    let (nodes, pages) = cluster(dir.path(), count);
+    let page = open(pages[0]);
+    (dir, nodes, pages, page)
 }
 
 /// Insists on a page that has said nothing in its console and asked nobody but its own node, whose address begins so.

@@ -1,15 +1,13 @@
 //! What the page shows of the past, and its pages of one node and one volume.
 
-use super::{CHROMIUM, SIZE, cluster, is_well, open};
+use super::{CHROMIUM, SIZE, cluster, is_well, open, visit};
 use crate::harness::scratch;
 use crate::harness::tools::need;
 
 #[test]
 fn what_a_dead_node_did_stays_in_the_charts_and_why_it_is_away_is_said_in_full() {
     need!(CHROMIUM);
-    let dir = scratch();
-    let (mut nodes, pages) = cluster(dir.path(), 3);
-    let mut page = open(pages[0]);
+    let (_dir, mut nodes, pages, mut page) = visit(3);
     let mut client = nodes.export(3, "disk").open();
     // It goes on until others have kept some of it.
     let mut offset = 0;

@@ -4,9 +4,9 @@ use std::net::TcpListener;
 use std::thread;
 use std::time::Duration;
 
-use super::{CHROMIUM, SEED, SIZE, cluster, is_well, open};
+use super::{CHROMIUM, SEED, SIZE, is_well, visit};
 use crate::harness::tools::need;
-use crate::harness::{SHORT, eventually, scratch};
+use crate::harness::{SHORT, eventually};
 
 /// Whether the words are in an element.
 fn has(id: &str, words: &str) -> String {
@@ -24,9 +24,7 @@ fn state(node: &str) -> String {
 #[test]
 fn a_node_that_is_killed_is_down_in_words_and_comes_back() {
     need!(CHROMIUM);
-    let dir = scratch();
-    let (mut nodes, pages) = cluster(dir.path(), 3);
-    let mut page = open(pages[0]);
+    let (_dir, mut nodes, pages, mut page) = visit(3);
     page.until(
         "all is well",
         &has("headline", "n1 of cluster lab: all is well (3 of 3 nodes up in epoch 3, 1 volume attached"),
@@ -60,9 +58,7 @@ fn a_node_that_is_killed_is_down_in_words_and_comes_back() {
 #[test]
 fn the_map_shows_what_was_read_and_where() {
     need!(CHROMIUM);
-    let dir = scratch();
-    let (nodes, pages) = cluster(dir.path(), 3);
-    let mut page = open(pages[0]);
+    let (_dir, nodes, pages, mut page) = visit(3);
     let mut client = nodes.export(2, "disk").open();
     for offset in (0..SIZE / 4).step_by(1 << 20) {
         crate::harness::content::check(&client.read(offset, 1 << 20).expect("a read"), offset, SEED);
@@ -103,9 +99,7 @@ fn the_map_shows_what_was_read_and_where() {
 #[test]
 fn a_daemon_that_is_away_is_said_asked_less_often_and_found_again() {
     need!(CHROMIUM);
-    let dir = scratch();
-    let (mut nodes, pages) = cluster(dir.path(), 1);
-    let mut page = open(pages[0]);
+    let (_dir, mut nodes, _, mut page) = visit(1);
     nodes.node(1).kill();
     page.until("it is said", &has("headline", "does not answer"));
     page.until("and asked less often", &has("live", "again in 8 s"));
@@ -117,9 +111,7 @@ fn a_daemon_that_is_away_is_said_asked_less_often_and_found_again() {
 #[test]
 fn a_page_that_nobody_sees_does_not_ask() {
     need!(CHROMIUM);
-    let dir = scratch();
-    let (_nodes, pages) = cluster(dir.path(), 1);
-    let mut page = open(pages[0]);
+    let (_dir, _nodes, _, mut page) = visit(1);
     let show = |hidden: bool| {
         format!(
             "Object.defineProperty(document, 'hidden', {{ get: () => {hidden}, configurable: true }}); \
@@ -139,9 +131,7 @@ fn a_page_that_nobody_sees_does_not_ask() {
 #[test]
 fn the_page_cannot_ask_anybody_else() {
     need!(CHROMIUM);
-    let dir = scratch();
-    let (_nodes, pages) = cluster(dir.path(), 1);
-    let mut page = open(pages[0]);
+    let (_dir, _nodes, _, mut page) = visit(1);
     let elsewhere = TcpListener::bind("127.0.0.1:0").unwrap();
     elsewhere.set_nonblocking(true).unwrap();
     let url = format!("http://{}/", elsewhere.local_addr().unwrap());
