@@ -51,6 +51,15 @@ fn have(nodes: &[String]) -> String {
     format!("{} {have}", nodes.join(", "))
 }
 
+/// The largest volume, and what else helps.
+fn most_of(most: u64, layout: &str) -> String {
+    let remedy = "remove a volume, or add a managed disk (`cards disk format`)";
+    match most {
+        0 => format!("There is no room for any {layout} volume: {remedy}"),
+        most => format!("Make it {most} bytes at most, {remedy}"),
+    }
+}
+
 /// What each failure domain has.
 fn spaces(domains: &[DiskSpace]) -> String {
     if domains.is_empty() {
@@ -527,6 +536,46 @@ pub enum Refusal {
         fitting: usize,
         /// The best disk of each domain.
         domains: Vec<DiskSpace>,
+    },
+    /// No room for the parts of a volume.
+    #[error(
+        "volume `{volume}` does not fit: as {layout} it would be {parts} parts of {bytes} bytes, in {pieces} pieces; {}. {}",
+        spaces(domains),
+        most_of(*most, layout)
+    )]
+    NoStripes {
+        /// The volume.
+        volume: String,
+        /// Its layout.
+        layout: String,
+        /// The parts that it would have.
+        parts: usize,
+        /// The size of each, in bytes; of parts that follow one another, of all.
+        bytes: u64,
+        /// Pieces of disks, with all copies.
+        pieces: usize,
+        /// The largest volume that fits, in bytes.
+        most: u64,
+        /// The disks.
+        domains: Vec<DiskSpace>,
+    },
+    /// Only some layouts are made of several groups.
+    #[error(
+        "volume `{volume}` cannot be {layout}; make it raid10, raid0 or linear, or raid1, which is one group"
+    )]
+    BadLayout {
+        /// The volume.
+        volume: String,
+        /// The layout.
+        layout: String,
+    },
+    /// A disk is named twice.
+    #[error("volume `{volume}` cannot have disk {disk} twice; name each disk once")]
+    SameDisk {
+        /// The volume.
+        volume: String,
+        /// The disk, as `NODE:DISK`.
+        disk: String,
     },
     /// No copy there.
     #[error("volume `{volume}` has no copy on disk {disk}: its copies are on {}", copies.join(", "))]

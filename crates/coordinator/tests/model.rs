@@ -81,6 +81,7 @@ fn group_change() -> impl Strategy<Value = Change> {
         (a_seat(), volume(), 1..4_u8).prop_map(|(seat, volume, disk)| ToldColumn {
             seat,
             volume: uuid(volume),
+            group: 0,
             disk: uuid(disk),
             free: 8 << 20,
         })
@@ -118,6 +119,7 @@ fn mirrored() -> Vec<Change> {
     let told = |node: &str, disk| ToldColumn {
         seat: seat(node, 1),
         volume: uuid(11),
+        group: 0,
         disk: uuid(disk),
         free: 8 << 20,
     };

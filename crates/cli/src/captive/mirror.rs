@@ -91,6 +91,7 @@ impl Cluster {
         let volume = NewVolume {
             name: "disk".into(),
             size: mirror.bytes,
+            layout: None,
             copies: mirror.copies,
             on: on.map(|node| format!("{}:{DISK}", node.config.node)).collect(),
             block: None,

@@ -25,9 +25,14 @@ impl Node {
             map: view.maps.get(&record.number).and_then(|map| self.readable(record, map.decode().ok()?)),
         });
         let known: Vec<Known> = known.collect();
+        let is_news = self.groups.replace_striped(view.striped.values().cloned());
         known.iter().for_each(|known| self.note_forced(known));
         for of in self.groups.replace(known) {
             self.at_home(of, move |local| local.group_news(of));
+        }
+        // Of its parts all may be known already.
+        if is_news {
+            self.threads[0].post(Event::ResolveCards);
         }
     }
 
@@ -147,7 +152,7 @@ impl Local {
             return;
         };
         let (local, name) = (Rc::clone(self), known.record.name.clone());
-        let key = ColumnKey { volume: known.record.uuid.key(), group: 0, column };
+        let key = ColumnKey { volume: known.record.uuid.key(), group: known.record.group(), column };
         tokio::task::spawn_local(async move {
             let opened = managed.column(key).await;
             local.hosting.borrow_mut().remove(&of);

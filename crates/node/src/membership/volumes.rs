@@ -1,7 +1,7 @@
 //! Volumes over managed disks of several nodes, created and removed in the registry. Their nodes do the rest.
 
 use cards_coordinator::{
-    Change, ColumnState, Error, GroupColumn, GroupVolume, ManagedDisk, NewGroup, Refusal, View,
+    Change, ColumnState, Error, GroupColumn, GroupVolume, ManagedDisk, NewGroup, NewStriped, Refusal, View,
 };
 use cards_disk::Uuid;
 
@@ -11,10 +11,14 @@ use super::session::Session;
 ///
 /// # Errors
 /// A disk is not known, the registry refuses, or the coordinator does not answer. In words.
-pub(super) async fn create(session: &Session, new: NewGroup, on: &[String]) -> Result<(), String> {
+pub(super) async fn create(session: &Session, new: Change, on: &[String]) -> Result<(), String> {
     let view = session.coordinator.view().await.map_err(|error| failed(session, error))?;
     let on = on.iter().map(|place| find(&view, place)).collect::<Result<_, _>>()?;
-    let create = Change::CreateGroup(NewGroup { on, ..new });
+    let create = match new {
+        Change::CreateGroup(new) => Change::CreateGroup(NewGroup { on, ..new }),
+        Change::CreateStriped(new) => Change::CreateStriped(NewStriped { on, ..new }),
+        other => other,
+    };
     session.coordinator.submit(create).await.map(drop).map_err(|error| failed(session, error))
 }
 
@@ -24,7 +28,7 @@ pub(super) async fn create(session: &Session, new: NewGroup, on: &[String]) -> R
 /// There is no such volume, it is attached, or the coordinator does not answer. In words.
 pub(super) async fn remove(session: &Session, volume: String) -> Result<(), String> {
     let view = session.coordinator.view().await.map_err(|error| failed(session, error))?;
-    if !view.groups.contains_key(&volume) {
+    if !view.groups.contains_key(&volume) && !view.striped.contains_key(&volume) {
         let shown = &volume[..volume.floor_char_boundary(200)];
         return Err(match view.volumes.get(&volume) {
             Some(plain) => {

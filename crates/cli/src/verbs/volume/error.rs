@@ -15,17 +15,17 @@ pub(crate) enum VolumeError {
     #[error("{}: {source}", path.display())]
     Managed { path: PathBuf, source: Box<ManagedError> },
     #[error(
-        "--layout {0}: volumes of this layout cannot be made yet; `linear` on one disk and `raid1` over several nodes can (`cards layout \
-         explain {0}` says what that layout will be)"
+        "--layout {0}: volumes of this layout cannot be made yet; `raid1`, `raid10`, `raid0` and `linear` can (`cards layout explain {0}` says \
+         what that layout will be)"
     )]
     NotBuilt(Layout),
     #[error(
-        "--layout {0}: its copies are on disks of several nodes, and --disk names one; name them with --on NODE:DISK,NODE:DISK"
+        "--layout {0}: it is on disks of several nodes, and --disk names one; name them with --on NODE:DISK,NODE:DISK"
     )]
     OneDisk(Layout),
     #[error(
-        "--layout linear: a volume on one disk is made on that disk, with --disk PATH, while no daemon has it; --layout raid1 makes copies \
-         on managed disks of several nodes while their daemons run"
+        "a volume on one disk is made on that disk, with --disk PATH, while no daemon has it; --layout raid1, raid10, raid0 or linear makes \
+         one on managed disks of several nodes while their daemons run"
     )]
     NoDisk,
     #[error(
