@@ -313,6 +313,7 @@ mod tests {
     #[test]
     fn of_two_disks_of_one_name_both_nodes_are_named() {
         let volume = |disk_node: &str| Volume {
+            striped: None,
             name: "disk".into(),
             disk_node: Some(disk_node.into()),
             size: 4096,

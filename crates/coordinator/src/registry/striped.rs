@@ -1,13 +1,13 @@
 //! Volumes over several groups: their parts are made and removed together, and placed so that each disk has about the same share.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use cards_array::group::COLUMNS_MAX;
 use cards_layout::domain::{Domain, Level};
 use cards_layout::format::Uuid;
 use cards_layout::layout::Layout;
-use cards_layout::placement::{Disk, Request};
+use cards_layout::placement::{Disk, Group, Request};
 
 use crate::change::NewStriped;
 use crate::record::{
@@ -184,8 +184,8 @@ fn place<'a>(
     if let Some(parts) = plan(new.bytes).place(&disks, is_named) {
         return Ok(parts);
     }
-    // The largest that fits, in steps that any layout can have.
-    let step = bundle.unwrap_or(new.block_bytes).saturating_mul(PARTS_MAX as u64);
+    // The largest that fits.
+    let step = bundle.unwrap_or(new.block_bytes);
     let (mut fits, mut not) = (0, new.bytes.div_ceil(step));
     while fits + 1 < not {
         let half = fits.midpoint(not);
@@ -355,12 +355,59 @@ impl Plan {
             disk.taken_by(bytes).checked_mul(columns).is_some_and(|taken| taken <= *room)
         });
         fits.then(|| {
-            let part = |group: cards_layout::placement::Group| {
+            let part = |group: Group| {
                 let mut columns = group.columns;
                 columns.rotate_left(group.primary);
                 Part { bytes, disks: columns.into_iter().map(|disk| disks[disk].1).collect() }
             };
-            placement.groups.into_iter().map(part).collect()
+            let mut parts: Vec<Part<'a>> = placement.groups.into_iter().map(part).collect();
+            balance(&mut parts);
+            parts
         })
     }
+}
+
+/// Has each node lead about the same number of parts: while one leads two more than another, a part of it is led by the node of another of its
+/// columns, a part of that by another one's, and so on to one that leads fewer.
+fn balance(parts: &mut [Part<'_>]) {
+    let nodes: BTreeSet<String> =
+        parts.iter().flat_map(|part| &part.disks).map(|disk| disk.node.clone()).collect();
+    while let Some(steps) = nodes.iter().find_map(|node| relief(parts, node)) {
+        for (part, column) in steps {
+            parts[part].disks.swap(0, column);
+        }
+    }
+}
+
+/// The parts that are to be led by the node of another column, so that a node leads one part less and another one, which leads at least two fewer, one
+/// more.
+fn relief(parts: &[Part<'_>], node: &str) -> Option<Vec<(usize, usize)>> {
+    let led = |node: &str| parts.iter().filter(|part| part.disks[0].node == node).count();
+    let most = led(node);
+    // How each node was come by: the part, and the column there.
+    let mut ways: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    let mut next = VecDeque::from([node]);
+    while let Some(from) = next.pop_front() {
+        for (number, part) in parts.iter().enumerate().filter(|(_, part)| part.disks[0].node == from) {
+            for (column, disk) in part.disks.iter().enumerate().skip(1) {
+                let to = disk.node.as_str();
+                if to == node || ways.contains_key(to) {
+                    continue;
+                }
+                ways.insert(to, (number, column));
+                if led(to) + 2 > most {
+                    next.push_back(to);
+                    continue;
+                }
+                let (mut steps, mut at) = (Vec::new(), to);
+                while at != node {
+                    let (part, column) = ways[at];
+                    steps.push((part, column));
+                    at = &parts[part].disks[0].node;
+                }
+                return Some(steps);
+            }
+        }
+    }
+    None
 }

@@ -115,6 +115,7 @@ mod tests {
 
     fn record(columns: Vec<GroupColumn>) -> GroupVolume {
         GroupVolume {
+            part: None,
             name: "data".into(),
             number: 1 << 16,
             uuid: disk(9),
