@@ -52,10 +52,10 @@ fn have(nodes: &[String]) -> String {
 }
 
 /// The largest volume, and what else helps.
-fn most_of(most: u64, layout: &str) -> String {
+fn most_of(most: u64) -> String {
     let remedy = "remove a volume, or add a managed disk (`cards disk format`)";
     match most {
-        0 => format!("There is no room for any {layout} volume: {remedy}"),
+        0 => format!("There is no room for a smaller one, either: {remedy}"),
         most => format!("Make it {most} bytes at most, {remedy}"),
     }
 }
@@ -539,21 +539,15 @@ pub enum Refusal {
     },
     /// No room for the parts of a volume.
     #[error(
-        "volume `{volume}` does not fit: as {layout} it would be {parts} parts of {bytes} bytes, in {pieces} pieces; {}. {}",
+        "volume `{volume}` does not fit: {shape}; {}. {}",
         spaces(domains),
-        most_of(*most, layout)
+        most_of(*most)
     )]
     NoStripes {
         /// The volume.
         volume: String,
-        /// Its layout.
-        layout: String,
-        /// The parts that it would have.
-        parts: usize,
-        /// The size of each, in bytes; of parts that follow one another, of all.
-        bytes: u64,
-        /// Pieces of disks, with all copies.
-        pieces: usize,
+        /// The parts that it would have, and their size.
+        shape: String,
         /// The largest volume that fits, in bytes.
         most: u64,
         /// The disks.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use cards_admin::{MirrorState, NewVolume, Part, Refusal, RefusalKind, Striped, Volume, VolumeState};
+use cards_admin::{Mirror, MirrorState, NewVolume, Part, Refusal, RefusalKind, Striped, Volume, VolumeState};
 use cards_config::{PolicySpec, size};
 use cards_coordinator::{AttachMode, Change, GroupState, GroupVolume, NewGroup, NewStriped, StripedVolume};
 use cards_core::PgId;
@@ -51,7 +51,10 @@ fn striped(node: &Node, record: &StripedVolume) -> Striped {
     let part = |known: Arc<Known>| Part {
         part: known.record.group(),
         size: known.record.bytes,
-        mirror: mirror(node, &known.record, known.map.as_ref()),
+        mirror: Mirror {
+            layout: record.layout.to_string(),
+            ..mirror(node, &known.record, known.map.as_ref())
+        },
     };
     Striped {
         uuid: record.uuid.to_string(),

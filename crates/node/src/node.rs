@@ -290,6 +290,12 @@ impl Node {
         self.control().volumes().find(known).cloned()
     }
 
+    /// What people call a volume of the core: of a part, the volume that it is a part of.
+    pub(crate) fn volume_name(&self, spec: &VolumeSpec) -> String {
+        let group = self.groups.get(spec.id);
+        group.map_or_else(|| spec.name.clone(), |known| known.record.volume().to_owned())
+    }
+
     /// The size of a card's volume, in bytes, also if the volume is gone.
     pub(crate) fn size_of(&self, card: &Card) -> Option<u64> {
         if let Some(striped) = self.groups.striped(&card.attach.volume) {

@@ -394,15 +394,28 @@ pub(crate) fn disks(node: &Node) -> Vec<Disk> {
     disks
         .zip(seen)
         .map(|(disk, (seen, damage))| Disk { room: seen.room().map(room), damaged: damage.bytes(), ..disk })
-        .chain(node.copies.list().into_iter().map(|copy| Disk {
-            name: copy.name.clone(),
-            origin: copy.path.clone(),
-            errors: 0,
-            counters: copy.disk(),
-            damaged: 0,
-            room: None,
-        }))
+        .chain(copies(node))
         .collect()
+}
+
+/// The copies of volumes here: those of the parts of a volume on one disk together.
+fn copies(node: &Node) -> Vec<Disk> {
+    let mut copies: Vec<Disk> = Vec::new();
+    for copy in node.copies.list() {
+        let is_it = |disk: &&mut Disk| disk.name == copy.name && disk.origin == copy.path;
+        match copies.iter_mut().find(is_it) {
+            Some(disk) => disk.counters = disk.counters.plus(copy.disk()),
+            None => copies.push(Disk {
+                name: copy.name.clone(),
+                origin: copy.path.clone(),
+                errors: 0,
+                counters: copy.disk(),
+                damaged: 0,
+                room: None,
+            }),
+        }
+    }
+    copies
 }
 
 fn room(room: cards_disk::Room) -> cards_admin::Room {

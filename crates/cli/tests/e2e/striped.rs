@@ -76,13 +76,14 @@ fn wait_in_sync(cluster: &mut Cluster, nodes: impl IntoIterator<Item = usize>) {
 
 fn disks_are_empty(cluster: &mut Cluster, dir: &Path, nodes: usize) {
     for number in 1..=nodes {
-        let path = dir.join(format!("fast{number}.img"));
-        let shown = at(cluster, number, &["volume", "list", "--json"]).ok();
-        assert_eq!(shown.stdout.trim(), "[]");
-        eventually("the columns are gone from the disk", SHORT, || {
-            let shown = crate::mirror::cards(&["disk", "show", path.to_str().unwrap(), "--json"]).ok();
-            (!shown.stdout.contains("\"data\"")).then_some(())
+        eventually(&format!("n{number} knows of no volume"), LONG, || {
+            let shown = at(cluster, number, &["volume", "list", "--json"]);
+            (shown.stdout.trim() == "[]").then_some(())
         });
+        let path = dir.join(format!("fast{number}.img"));
+        let shown = crate::mirror::cards(&["disk", "show", path.to_str().unwrap(), "--json"]).ok();
+        let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
+        assert_eq!((&shown["copies"], &shown["columns"]), (&Value::Array(Vec::new()), &0.into()), "{shown}");
     }
 }
 
@@ -171,7 +172,14 @@ fn raid0_is_all_disks_together_and_only_the_part_of_a_node_that_is_away_waits() 
         told["reason"].as_str().unwrap().starts_with(&format!("part {away}: its disk node n3 ")),
         "{told}"
     );
+    // Who has not attached it cannot: it is attached when all its parts are.
+    at(&mut cluster, 2, &["volume", "detach", "data"]).ok();
+    let refused = at(&mut cluster, 2, &["volume", "attach", "data"]).fails();
+    assert!(refused.stderr.contains("does not answer"), "{refused}");
     cluster.node(3).restart();
+    eventually("the volume is attached again", LONG, || {
+        at(&mut cluster, 2, &["volume", "attach", "data"]).status.success().then_some(())
+    });
     eventually("the part is there again", LONG, || {
         let at = away as u64 * MIB;
         cluster.export(1, "data").open().write(at, &content::bytes(at, 4096, 8)).ok()
@@ -226,4 +234,62 @@ fn a_file_system_on_raid10_is_whole() {
     )
     .ok();
     sh(&format!("cmp {path} {there}"), LONG).ok();
+}
+
+#[test]
+fn copies_of_all_parts_are_replaced_while_clients_write_and_any_node_scrubs_them() {
+    let dir = scratch();
+    let mut cluster = cluster_of(dir.path(), 4, None);
+    let create = ["volume", "create", "data", "--size", "32M", "--layout", "raid10"];
+    at(&mut cluster, 1, &[&create[..], &["--on", "n1:fast1,n2:fast2,n3:fast3"]].concat()).ok();
+    for number in [1, 4] {
+        eventually(&format!("n{number} knows the volume"), SHORT, || {
+            (volume(&mut cluster, number)["state"] == "ready").then_some(())
+        });
+        at(&mut cluster, number, &["volume", "attach", "data"]).ok();
+    }
+    let writer = Writer::begin(cluster.export(4, "data"), true);
+    let reader = writer.reader(cluster.export(1, "data"));
+    writer.goes_on(50);
+    let said = at(&mut cluster, 2, &["volume", "replace", "data", "--from", "n1"]).ok().stdout;
+    assert!(said.contains("parts of volume data at n1 are being replaced"), "{said}");
+    eventually("no copy is at n1, and all are in sync", LONG, || {
+        let parts = parts(&mut cluster, 2);
+        let copies: Vec<&Value> = parts.iter().flat_map(|part| part["copies"].as_array().unwrap()).collect();
+        let is_done = |copy: &&Value| copy["node"] != "n1" && copy["state"] == "in_sync";
+        (copies.len() == 2 * parts.len() && copies.iter().all(is_done)).then_some(())
+    });
+    writer.goes_on(50);
+    let known = writer.end(reader);
+    check_all(&cluster.export(1, "data"), &known);
+
+    // Each part is scrubbed at its primary, whichever node is asked.
+    let scrubbed = at(&mut cluster, 1, &["volume", "scrub", "data", "--rate", "0", "--json"]).ok();
+    let scrubbed: Value = serde_json::from_str(&scrubbed.stdout).unwrap();
+    assert_eq!((&scrubbed["bytes"], &scrubbed["damaged"]), (&(32 * MIB).into(), &0.into()), "{scrubbed}");
+    // The way of a block is told of the part that has it.
+    let why = at(&mut cluster, 4, &["why", "data", "9M", "--json"]).ok().stdout;
+    let why: Value = serde_json::from_str(&why).unwrap();
+    assert_eq!(why["block_offset"], 9 * MIB, "{why}");
+    let told = parts(&mut cluster, 4);
+    assert_eq!(why["disk_node"], told[9 % told.len()]["map"]["primary"], "{why}");
+    // What a person has to name of a volume with parts.
+    let refused = at(&mut cluster, 4, &["volume", "force", "data", "--from", "n2"]).fails();
+    assert!(refused.stderr.contains("name the part, as in data/0"), "{refused}");
+    let refused = at(&mut cluster, 4, &["volume", "force", "data/0", "--from", "n4"]).fails();
+    assert!(!refused.stderr.contains("name the part"), "{refused}");
+}
+
+#[test]
+fn a_linear_volume_is_one_disk_after_the_other() {
+    const SIZE: u64 = 96 * MIB;
+    let dir = scratch();
+    let mut cluster = cluster_of(dir.path(), 3, None);
+    let made = make(&mut cluster, 3, "linear", "96M");
+    assert_eq!(made["layout"], "linear", "{made}");
+    let sizes: Vec<u64> = parts(&mut cluster, 1).iter().map(|part| part["size"].as_u64().unwrap()).collect();
+    assert!(sizes.len() > 1 && sizes.iter().sum::<u64>() == SIZE, "{sizes:?}");
+    fill(&cluster.export(1, "data"), 0..SIZE, 4);
+    cluster.export(2, "data").check_all(4);
+    cluster.export(3, "data").check_all(4);
 }

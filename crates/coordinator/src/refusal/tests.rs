@@ -90,10 +90,7 @@ fn each() -> Vec<Refusal> {
         },
         Refusal::NoStripes {
             volume: text(),
-            layout: text(),
-            parts: usize::MAX,
-            bytes: u64::MAX,
-            pieces: usize::MAX,
+            shape: text(),
             most: u64::MAX,
             domains: vec![DiskSpace { domain: text(), node: text(), disk: text(), room: u64::MAX }],
         },

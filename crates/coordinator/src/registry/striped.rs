@@ -198,15 +198,13 @@ fn place<'a>(
         Layout::Raid10 { copies } => (groups_over(disks.len()), usize::from(copies)),
         _ => (disks.len(), 1),
     };
-    Err(Refusal::NoStripes {
-        volume: new.name.clone(),
-        layout: new.layout.to_string(),
-        parts,
-        bytes: if bundle.is_some() { plan(new.bytes).part_bytes(parts.max(1)) } else { new.bytes },
-        pieces: parts * copies,
-        most: fits * step,
-        domains: spaces(),
-    })
+    let bytes = match bundle {
+        Some(_) => format!("of {} bytes", plan(new.bytes).part_bytes(parts.max(1))),
+        None => format!("of {} bytes in all", new.bytes),
+    };
+    let copies = if copies > 1 { format!(", each {copies} times") } else { String::new() };
+    let shape = format!("as {} it would be {parts} parts {bytes}{copies}", new.layout);
+    Err(Refusal::NoStripes { volume: new.name.clone(), shape, most: fits * step, domains: spaces() })
 }
 
 /// The disks that a volume may be spread over, with what is free there: those that are named, or all, those with most room first.

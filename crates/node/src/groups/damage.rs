@@ -41,7 +41,7 @@ impl Local {
         });
         let Some(known) = self.node.groups.get(of).filter(|_| self.refusals.may()) else { return };
         let Some(copy) = known.record.columns.get(usize::from(column)) else { return };
-        let (volume, node, disk) = (&known.record.name, &copy.node, &copy.disk_name);
+        let (volume, node, disk) = (known.record.described(), &copy.node, &copy.disk_name);
         let Extent { offset, length } = extent;
         if is_repaired {
             tracing::warn!(

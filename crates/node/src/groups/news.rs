@@ -44,7 +44,7 @@ impl Node {
             && before < map.term.generation
         {
             tracing::warn!(
-                volume = known.record.name,
+                volume = known.record.described(),
                 node = self.name(map.primary.node),
                 generation = map.term.generation,
                 "the copy of this node was forced: what others had beyond it is given up, and they are filled from it"
@@ -151,16 +151,17 @@ impl Local {
             self.hosting.borrow_mut().remove(&of);
             return;
         };
-        let (local, name) = (Rc::clone(self), known.record.name.clone());
+        let (local, record) = (Rc::clone(self), known.record.clone());
         let key = ColumnKey { volume: known.record.uuid.key(), group: known.record.group(), column };
         tokio::task::spawn_local(async move {
             let opened = managed.column(key).await;
             local.hosting.borrow_mut().remove(&of);
-            local.begin_group(of, &name, opened);
+            local.begin_group(of, &record, opened);
         });
     }
 
-    fn begin_group(self: &Rc<Self>, of: PgId, name: &str, opened: Result<Column, ManagedError>) {
+    fn begin_group(self: &Rc<Self>, of: PgId, record: &GroupVolume, opened: Result<Column, ManagedError>) {
+        let name = record.described();
         let column = match opened {
             Ok(column) => column,
             Err(error) => {
@@ -174,7 +175,12 @@ impl Local {
         let group = Group::new(node.member(), column.found().clone(), size, timing, node.now());
         let hosted = Hosted {
             group,
-            counts: node.copies.begin(of, name, column.managed().path(), node.arena.block() as u64),
+            counts: node.copies.begin(
+                of,
+                record.volume(),
+                column.managed().path(),
+                node.arena.block() as u64,
+            ),
             column,
             reign: None,
             reading: None,

@@ -1,5 +1,7 @@
 //! Volumes over managed disks of several nodes, created and removed in the registry. Their nodes do the rest.
 
+use std::collections::BTreeSet;
+
 use cards_coordinator::{
     Change, ColumnState, Error, GroupColumn, GroupVolume, ManagedDisk, NewGroup, NewStriped, Refusal, View,
 };
@@ -55,6 +57,9 @@ pub(super) async fn replace(
     to: Option<&str>,
 ) -> Result<(), String> {
     let view = session.coordinator.view().await.map_err(|error| failed(session, error))?;
+    if view.striped.contains_key(&volume) {
+        return replace_parts(session, &view, volume, from, to).await;
+    }
     let group = group(&view, &volume)?;
     let is_named = |column: &GroupColumn| column.node == from || column.place() == from;
     let Some((number, column)) = group.there().find(|(_, column)| is_named(column)) else {
@@ -75,6 +80,37 @@ pub(super) async fn replace(
     session.coordinator.submit(replace).await.map(drop).map_err(|error| failed(session, error))
 }
 
+/// The same of all parts of a volume that have a copy there.
+async fn replace_parts(
+    session: &Session,
+    view: &View,
+    volume: String,
+    from: &str,
+    to: Option<&str>,
+) -> Result<(), String> {
+    let parts = view.groups.values().filter(|group| group.part.is_some() && group.volume() == volume);
+    let columns: Vec<&GroupColumn> = parts.flat_map(|part| part.there().map(|(_, column)| column)).collect();
+    let is_named = |column: &&&GroupColumn| column.node == from || column.place() == from;
+    // Of those that leave already the registry says by what.
+    let disks: BTreeSet<[u8; 16]> = columns.iter().filter(is_named).map(|column| column.disk.0).collect();
+    if disks.is_empty() {
+        let shown = &from[..from.floor_char_boundary(200)];
+        let there: BTreeSet<String> = columns.iter().map(|column| column.place()).collect();
+        let there: Vec<String> = there.into_iter().collect();
+        return Err(format!(
+            "volume {volume} has no copy at {shown:?}: its copies are on {}",
+            there.join(", ")
+        ));
+    }
+    let to = to.map(|to| find_at(view, to)).transpose()?;
+    for disk in disks {
+        let (volume, to) = (volume.clone(), to.into_iter().collect());
+        let replace = Change::ReplaceColumn { volume, from: Uuid(disk), to };
+        session.coordinator.submit(replace).await.map_err(|error| failed(session, error))?;
+    }
+    Ok(())
+}
+
 /// Gives up all histories of a volume but the one of a node's copy, as the map of this epoch has it.
 ///
 /// # Errors
@@ -88,6 +124,11 @@ pub(super) async fn force(session: &Session, volume: String, node: String, epoch
 
 fn group<'a>(view: &'a View, volume: &str) -> Result<&'a GroupVolume, String> {
     let shown = &volume[..volume.floor_char_boundary(200)];
+    if view.striped.contains_key(volume) {
+        return Err(format!(
+            "volume {shown:?} is shared among several parts: name the part, as in {shown}/0; `cards volume show {shown}` lists them"
+        ));
+    }
     view.groups.get(volume).ok_or_else(|| match view.volumes.contains_key(volume) {
         true => format!("volume {shown:?} is on one disk, and has no other copies"),
         false => format!("there is no volume {shown:?}; see `cards volume list`"),

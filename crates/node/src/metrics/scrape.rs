@@ -226,7 +226,14 @@ fn peers(text: &mut Exposition, node: &Node) {
 }
 
 fn disks(text: &mut Exposition, node: &Node) {
-    let disks = report::disks(node);
+    let mut disks: Vec<cards_admin::Disk> = Vec::new();
+    for disk in report::disks(node) {
+        // A volume over several groups may be on several disks of a node.
+        match disks.iter_mut().find(|known| known.name == disk.name) {
+            Some(known) => known.counters = known.counters.plus(disk.counters),
+            None => disks.push(disk),
+        }
+    }
     type Of = fn(&cards_admin::DiskCounters) -> u64;
     let families: [(&str, &str, Of); 4] = [
         ("cards_disk_blocks_read", "Blocks read from the physical disk.", |disk| disk.reads),

@@ -68,17 +68,16 @@ impl Create {
     }
 
     pub(super) fn run(self) -> Result<(), Error> {
-        match (self.layout, &self.disk) {
-            (None | Some(Layout::Linear), Some(disk)) => {
+        match (self.layout.unwrap_or(Layout::Linear), &self.disk) {
+            (Layout::Linear, Some(disk)) => {
                 self.check_name()?;
                 on_disk::create(disk, &self.name, self.size, self.json)
             }
-            (Some(layout @ (Layout::Raid5 { .. } | Layout::Raid6 { .. })), _) => {
+            (layout @ (Layout::Raid5 { .. } | Layout::Raid6 { .. }), _) => {
                 Err(VolumeError::NotBuilt(layout).into())
             }
-            (Some(layout), Some(_)) => Err(VolumeError::OneDisk(layout).into()),
-            (Some(layout), None) => mirrored::create(self, layout),
-            (None, None) => Err(VolumeError::NoDisk.into()),
+            (layout, Some(_)) => Err(VolumeError::OneDisk(layout).into()),
+            (layout, None) => mirrored::create(self, layout),
         }
     }
 }
