@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::device::missing_fuse;
 use crate::harness::client::Client;
