@@ -45,7 +45,7 @@ pub use headline::uptime;
 pub use io::{Io, Op, OpIo};
 pub use latency::{LATENCY_BUCKETS, Latencies, bucket_begin_us, bucket_of};
 pub use managed_disk::ManagedDisk;
-pub use mirror::{CopyState, Mirror, MirrorCopy, MirrorMap, MirrorState, NewVolume};
+pub use mirror::{CopyState, Mirror, MirrorCopy, MirrorMap, MirrorState, NewVolume, Part, Striped};
 pub use pins::{PIN_RANGES_MAX, PinOrder, PinnedVolume, Pins};
 pub use recording::{Demand, DemandKind, Recorded, RecordedVolume, Recording};
 pub use registry::Registry;
@@ -421,6 +421,7 @@ mod tests {
             Request::attach(Attach::new("disk")),
             Request::Detach { volume: "disk".into() },
             Request::CreateVolume(NewVolume {
+                layout: None,
                 name: "data".into(),
                 size: 1 << 30,
                 copies: 2,

@@ -12,9 +12,13 @@ pub struct NewVolume {
     pub name: String,
     /// Its size, in bytes: a multiple of 4096.
     pub size: u64,
-    /// Copies of each block, each on another node.
+    /// How its bytes are spread, if it is shared among several groups: `raid10:2`, `raid0` or `linear`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layout: Option<String>,
+    /// Copies of each block, each on another node. With a layout 0: that says it, and a daemon that does not know layouts refuses 0.
     pub copies: u8,
-    /// The disks of the copies, as `NODE:DISK`; none: those with the most free space, one in each failure domain.
+    /// The disks of the copies, as `NODE:DISK`; none: those with the most free space, one in each failure domain. With a layout, the disks that it
+    /// is spread over; none: all that have room.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub on: Vec<String>,
     /// The unit of caching, in bytes, which has to be that of the nodes; none: that of the node that is asked.
@@ -58,6 +62,13 @@ impl Mirror {
         self.copies.iter().filter(due).map(|copy| copy.node.as_str()).collect()
     }
 
+    /// Whether all copies that are to be there have every acknowledged write.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        let mut staying = self.copies.iter().filter(|copy| copy.replaced_by.is_none());
+        self.state == MirrorState::Ready && staying.all(|copy| copy.state == CopyState::InSync)
+    }
+
     /// How many copies have every acknowledged write, for people.
     #[must_use]
     pub fn health(&self) -> String {
@@ -74,6 +85,68 @@ impl Mirror {
             }
             MirrorState::Making => format!("being made, waits for {}", self.waits_for().join(", ")),
             MirrorState::Removing => format!("being removed, waits for {}", self.waits_for().join(", ")),
+        }
+    }
+}
+
+/// What is known of a volume because it is shared among several groups.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Striped {
+    /// Its UUID.
+    pub uuid: String,
+    /// Its layout: `raid10:2`.
+    pub layout: String,
+    /// Bytes that go to a part, the next to the next one; none: its parts follow one another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bundle: Option<u64>,
+    /// Where it is between its creation and its end.
+    pub state: MirrorState,
+    /// Its parts, in their order.
+    pub parts: Vec<Part>,
+}
+
+/// One group of a volume that is shared among several.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// Its number in the volume.
+    pub part: u16,
+    /// Bytes of it.
+    pub size: u64,
+    /// Its copies; of a layout without copies there is one.
+    #[serde(flatten)]
+    pub mirror: Mirror,
+}
+
+impl Striped {
+    /// The nodes that have not yet done what is due: made their pieces, or removed them.
+    #[must_use]
+    pub fn waits_for(&self) -> Vec<&str> {
+        let mut nodes: Vec<&str> = self.parts.iter().flat_map(|part| part.mirror.waits_for()).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes
+    }
+
+    /// Whether it survives the loss of a disk.
+    #[must_use]
+    pub fn has_copies(&self) -> bool {
+        self.layout.starts_with("raid1")
+    }
+
+    /// How it stands, for people.
+    #[must_use]
+    pub fn health(&self) -> String {
+        match self.state {
+            MirrorState::Making => format!("being made, waits for {}", self.waits_for().join(", ")),
+            MirrorState::Removing => format!("being removed, waits for {}", self.waits_for().join(", ")),
+            MirrorState::Ready => {
+                let whole = self.parts.iter().filter(|part| part.mirror.is_whole()).count();
+                let all = self.parts.len();
+                match self.has_copies() {
+                    true => format!("{whole} of {all} parts have all copies in sync"),
+                    false => format!("{all} parts, each on one disk: it does not survive the loss of any"),
+                }
+            }
         }
     }
 }

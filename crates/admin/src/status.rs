@@ -4,7 +4,9 @@ use cards_config::{Coherence, Limit, Mode, PolicySpec, ReadAhead, replacement};
 use cards_policies::Replacement;
 use serde::{Deserialize, Serialize};
 
-use super::{Counters, DiskCounters, Io, Mirror, Refusal, RefusalKind, Registry, SlowRequests, Starting};
+use super::{
+    Counters, DiskCounters, Io, Mirror, Refusal, RefusalKind, Registry, SlowRequests, Starting, Striped,
+};
 
 /// Everything about one node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -190,9 +192,20 @@ pub struct Volume {
     /// What clients of this node have asked of it.
     #[serde(default)]
     pub io: Io,
-    /// Its copies, if it is on managed disks of several nodes.
+    /// Its copies, if it is one group on managed disks of several nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mirror: Option<Box<Mirror>>,
+    /// Its parts, if it is shared among several groups.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub striped: Option<Box<Striped>>,
+}
+
+impl Volume {
+    /// Whether it is on managed disks of several nodes.
+    #[must_use]
+    pub const fn is_over_nodes(&self) -> bool {
+        self.mirror.is_some() || self.striped.is_some()
+    }
 }
 
 /// Whether clients can be served from a volume.

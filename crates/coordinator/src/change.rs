@@ -4,11 +4,14 @@ use std::collections::BTreeSet;
 
 use cards_array::group::{KeptExclusivity, Term};
 use cards_layout::format::Uuid;
+use cards_layout::layout::Layout;
 use cards_register::StoreId;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{Epoch, Incarnation, Revision, WallClock, random};
-use crate::record::{AttachMode, Certificate, Volume, exclusivity, hex, store_id, uuid_digits, uuid_list};
+use crate::record::{
+    AttachMode, Certificate, GroupVolume, Volume, exclusivity, hex, store_id, text, uuid_digits, uuid_list,
+};
 use crate::seat::Seat;
 
 /// A request to become a member.
@@ -69,6 +72,30 @@ pub struct NewGroup {
     /// Columns, 2 to 8.
     pub copies: u8,
     /// The disks of the columns, in their order; none: those with the most free space, one in each failure domain.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "uuid_list")]
+    pub on: Vec<Uuid>,
+}
+
+/// A volume to be made of several groups.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct NewStriped {
+    /// Its name.
+    pub name: String,
+    /// Its UUID, which no other volume has: asked for again with the same one, nothing is done.
+    #[serde(with = "uuid_digits")]
+    pub uuid: Uuid,
+    /// How its bytes are spread: `raid10`, `raid0` or `linear`.
+    #[serde(with = "text")]
+    pub layout: Layout,
+    /// Its size in bytes, a multiple of 4096.
+    pub bytes: u64,
+    /// The unit of caching, in bytes: a power of two from 4 KiB to 1 MiB.
+    pub block_bytes: u64,
+    /// The policy and its settings.
+    pub policy: String,
+    /// The modes nodes may attach it in.
+    pub modes: BTreeSet<AttachMode>,
+    /// The disks that it is spread over; none: all that have room.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "uuid_list")]
     pub on: Vec<Uuid>,
 }
@@ -233,6 +260,8 @@ pub enum Change {
     },
     /// Create a volume over managed disks. Its columns are made by their nodes.
     CreateGroup(NewGroup),
+    /// Create a volume over several groups. Their columns are made by their nodes.
+    CreateStriped(NewStriped),
     /// Tell that the column of a volume is on its disk, durably.
     ColumnMade(ToldColumn),
     /// Remove a volume over managed disks that is not attached. Its columns are removed by their nodes.
@@ -284,11 +313,26 @@ pub struct ToldColumn {
     /// The UUID of the volume.
     #[serde(with = "uuid_digits")]
     pub volume: Uuid,
+    /// Which part of it.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub group: u16,
     /// The disk.
     #[serde(with = "uuid_digits")]
     pub disk: Uuid,
     /// Bytes that are free on the disk now.
     pub free: u64,
+}
+
+/// The only part of most volumes.
+const fn is_first(group: &u16) -> bool {
+    *group == 0
+}
+
+impl ToldColumn {
+    /// Whether the column is one of that group.
+    pub(crate) fn is_of(&self, group: &GroupVolume) -> bool {
+        group.uuid == self.volume && group.group() == self.group
+    }
 }
 
 impl Change {
@@ -316,6 +360,7 @@ impl Change {
             | Self::Revoke(_)
             | Self::RemoveManagedDisk { .. }
             | Self::CreateGroup(_)
+            | Self::CreateStriped(_)
             | Self::RemoveGroup { .. }
             | Self::ReplaceColumn { .. }
             | Self::ForceMap { .. }

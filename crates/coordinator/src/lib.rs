@@ -66,7 +66,7 @@ pub use admission::{
     TokensError, Unsigned,
 };
 pub use arbiter::{ArbiterStore, StoreError, StoreProblem};
-pub use change::{Applied, Change, Join, NewExclusivity, NewGroup, NewMap, ToldColumn, ToldDisk};
+pub use change::{Applied, Change, Join, NewExclusivity, NewGroup, NewMap, NewStriped, ToldColumn, ToldDisk};
 pub use coordinator::{Coordinator, Membership};
 pub use error::{Error, FileError};
 pub use etcd::{Etcd, EtcdConfig, EtcdError, Login, TlsFiles};
@@ -77,9 +77,9 @@ pub use lease::{BootTime, Lease};
 pub use led::{LedError, LedOutput, LedRegistry};
 pub use local::{Blank, Local, LocalConfig, Opened, RecoverError, Survivor, earlier_records};
 pub use record::{
-    AttachMode, Attachment, Certificate, ColumnState, Damage, Disk, GROUP_NUMBER_MIN, GroupColumn, GroupMap,
-    GroupNumbers, GroupState, GroupVolume, HEAD, Head, ManagedDisk, Member, MemberState, Record, SCHEMA,
-    Store, Volume, Write,
+    AttachMode, Attachment, BUNDLE_BYTES, Certificate, ColumnState, Damage, Disk, GROUP_NUMBER_MIN,
+    GroupColumn, GroupMap, GroupNumbers, GroupState, GroupVolume, HEAD, Head, ManagedDisk, Member,
+    MemberState, PARTS_MAX, Record, SCHEMA, Store, StripedVolume, Volume, Write, part_name,
 };
 pub use refusal::{DiskSpace, Refusal};
 pub use registry::{

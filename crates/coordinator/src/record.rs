@@ -1,6 +1,7 @@
 //! What the registry holds, one record per thing, and the same keys and JSON values in both homes.
 
 mod group;
+mod striped;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -18,6 +19,8 @@ pub use group::{
     ColumnState, GROUP_NUMBER_MIN, GroupColumn, GroupMap, GroupNumbers, GroupState, GroupVolume, ManagedDisk,
 };
 pub(crate) use group::{exclusivity, hex, uuid_digits, uuid_list};
+pub(crate) use striped::text;
+pub use striped::{BUNDLE_BYTES, PARTS_MAX, StripedVolume, part_name};
 
 /// Version of the keys and values. A registry of another version is refused, never converted by guess.
 pub const SCHEMA: u32 = 1;
@@ -283,8 +286,10 @@ pub enum Record {
     Store(Store),
     /// A managed disk of a node.
     ManagedDisk(ManagedDisk),
-    /// A volume over managed disks of several nodes.
+    /// A volume over managed disks of several nodes, or a part of one.
     Group(GroupVolume),
+    /// A volume that is shared among several groups.
+    Striped(StripedVolume),
     /// The map of such a volume.
     Map(GroupMap),
     /// The number of the next such volume.
@@ -317,6 +322,8 @@ pub enum Write {
     DeleteManagedDisk(Uuid),
     /// Delete the volume over managed disks of this name.
     DeleteGroup(String),
+    /// Delete the volume over several groups of this name.
+    DeleteStriped(String),
     /// Delete the map of the volume of this number.
     DeleteMap(u32),
     /// Delete one certificate.
@@ -371,6 +378,11 @@ pub(crate) fn group_key(name: &str) -> String {
     format!("group/{name}")
 }
 
+/// Key of a volume over several groups.
+pub(crate) fn striped_key(name: &str) -> String {
+    format!("striped/{name}")
+}
+
 /// Key of the map of a volume.
 pub(crate) fn map_key(number: u32) -> String {
     format!("map/{number}")
@@ -398,6 +410,7 @@ impl Record {
             Self::Store(store) => store_key(&store.node),
             Self::ManagedDisk(disk) => managed_key(&disk.uuid),
             Self::Group(group) => group_key(&group.name),
+            Self::Striped(volume) => striped_key(&volume.name),
             Self::Map(map) => map_key(map.number),
             Self::GroupNumbers(_) => GROUP_NUMBERS.to_owned(),
         }
@@ -416,6 +429,7 @@ impl Record {
             Self::Store(store) => serde_json::to_string(store),
             Self::ManagedDisk(disk) => serde_json::to_string(disk),
             Self::Group(group) => serde_json::to_string(group),
+            Self::Striped(volume) => serde_json::to_string(volume),
             Self::Map(map) => serde_json::to_string(map),
             Self::GroupNumbers(numbers) => serde_json::to_string(numbers),
         }
@@ -438,6 +452,7 @@ impl Record {
             Some("store") => serde_json::from_slice(value).map(Self::Store),
             Some("managed") => serde_json::from_slice(value).map(Self::ManagedDisk),
             Some("group") => serde_json::from_slice(value).map(Self::Group),
+            Some("striped") => serde_json::from_slice(value).map(Self::Striped),
             Some("map") => serde_json::from_slice(value).map(Self::Map),
             Some(GROUP_NUMBERS) => serde_json::from_slice(value).map(Self::GroupNumbers),
             _ => {

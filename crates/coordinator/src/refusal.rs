@@ -51,6 +51,15 @@ fn have(nodes: &[String]) -> String {
     format!("{} {have}", nodes.join(", "))
 }
 
+/// The largest volume, and what else helps.
+fn most_of(most: u64) -> String {
+    let remedy = "remove a volume, or add a managed disk (`cards disk format`)";
+    match most {
+        0 => format!("There is no room for a smaller one, either: {remedy}"),
+        most => format!("Make it {most} bytes at most, {remedy}"),
+    }
+}
+
 /// What each failure domain has.
 fn spaces(domains: &[DiskSpace]) -> String {
     if domains.is_empty() {
@@ -527,6 +536,40 @@ pub enum Refusal {
         fitting: usize,
         /// The best disk of each domain.
         domains: Vec<DiskSpace>,
+    },
+    /// No room for the parts of a volume.
+    #[error(
+        "volume `{volume}` does not fit: {shape}; {}. {}",
+        spaces(domains),
+        most_of(*most)
+    )]
+    NoStripes {
+        /// The volume.
+        volume: String,
+        /// The parts that it would have, and their size.
+        shape: String,
+        /// The largest volume that fits, in bytes.
+        most: u64,
+        /// The disks.
+        domains: Vec<DiskSpace>,
+    },
+    /// Only some layouts are made of several groups.
+    #[error(
+        "volume `{volume}` cannot be {layout}; make it raid10, raid0 or linear, or raid1, which is one group"
+    )]
+    BadLayout {
+        /// The volume.
+        volume: String,
+        /// The layout.
+        layout: String,
+    },
+    /// A disk is named twice.
+    #[error("volume `{volume}` cannot have disk {disk} twice; name each disk once")]
+    SameDisk {
+        /// The volume.
+        volume: String,
+        /// The disk, as `NODE:DISK`.
+        disk: String,
     },
     /// No copy there.
     #[error("volume `{volume}` has no copy on disk {disk}: its copies are on {}", copies.join(", "))]

@@ -18,6 +18,7 @@ mod draft;
 mod groups;
 mod members;
 mod placement;
+mod striped;
 mod verify;
 
 use std::collections::BTreeMap;
@@ -30,7 +31,7 @@ use crate::change::{Applied, Change};
 use crate::ids::{Epoch, History, Now, Revision};
 use crate::record::{
     Attachment, Certificate, Damage, Disk, GroupMap, GroupNumbers, GroupVolume, HEAD, Head, ManagedDisk,
-    Member, Record, SCHEMA, Store, Volume, Write,
+    Member, Record, SCHEMA, Store, StripedVolume, Volume, Write,
 };
 use crate::refusal::Refusal;
 use crate::view::View;
@@ -141,6 +142,8 @@ pub struct Registry {
     managed: BTreeMap<Uuid, ManagedDisk>,
     /// By name.
     groups: BTreeMap<String, GroupVolume>,
+    /// By name.
+    striped: BTreeMap<String, StripedVolume>,
     /// By number.
     maps: BTreeMap<u32, GroupMap>,
     /// Not kept while it is that of a new registry.
@@ -163,6 +166,7 @@ impl Registry {
             (BTreeMap::new(), BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let (mut certificates, mut stores) = (BTreeMap::new(), BTreeMap::new());
         let (mut managed, mut groups, mut maps) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let mut striped = BTreeMap::new();
         let mut numbers = GroupNumbers::default();
         for record in records {
             match record {
@@ -179,6 +183,7 @@ impl Registry {
                 Record::Store(store) => drop(stores.insert(store.node.clone(), store)),
                 Record::ManagedDisk(disk) => drop(managed.insert(disk.uuid, disk)),
                 Record::Group(group) => drop(groups.insert(group.name.clone(), group)),
+                Record::Striped(volume) => drop(striped.insert(volume.name.clone(), volume)),
                 Record::Map(map) => drop(maps.insert(map.number, map)),
                 Record::GroupNumbers(found) => numbers = found,
             }
@@ -199,6 +204,7 @@ impl Registry {
             certificates,
             managed,
             groups,
+            striped,
             maps,
             numbers,
             leases,
@@ -253,10 +259,14 @@ impl Registry {
             Change::PutManagedDisk { seat, disk } => groups::put_disk(&mut draft, seat, disk),
             Change::RemoveManagedDisk { disk } => groups::remove_disk(&mut draft, *disk),
             Change::CreateGroup(new) => groups::create(&mut draft, new),
+            Change::CreateStriped(new) => striped::create(&mut draft, new),
             Change::ColumnMade(told) => groups::column_made(&mut draft, told),
+            Change::RemoveGroup { volume } if self.striped.contains_key(volume) => {
+                striped::remove(&mut draft, volume)
+            }
             Change::RemoveGroup { volume } => groups::remove(&mut draft, volume),
             Change::ReplaceColumn { volume, from, to } => {
-                groups::replace(&mut draft, volume, *from, to.first().copied())
+                striped::replace(&mut draft, volume, *from, to.first().copied())
             }
             Change::ForceMap { volume, node, epoch } => groups::force(&mut draft, volume, node, *epoch),
             Change::ColumnRemoved(told) => groups::column_removed(&mut draft, told),
@@ -315,10 +325,12 @@ impl Registry {
             }
             Write::Put(Record::ManagedDisk(disk)) => drop(self.managed.insert(disk.uuid, disk)),
             Write::Put(Record::Group(group)) => drop(self.groups.insert(group.name.clone(), group)),
+            Write::Put(Record::Striped(volume)) => drop(self.striped.insert(volume.name.clone(), volume)),
             Write::Put(Record::Map(map)) => drop(self.maps.insert(map.number, map)),
             Write::Put(Record::GroupNumbers(numbers)) => self.numbers = numbers,
             Write::DeleteManagedDisk(uuid) => drop(self.managed.remove(&uuid)),
             Write::DeleteGroup(name) => drop(self.groups.remove(&name)),
+            Write::DeleteStriped(name) => drop(self.striped.remove(&name)),
             Write::DeleteMap(number) => drop(self.maps.remove(&number)),
             Write::DeleteCertificate { name, key } => drop(self.certificates.remove(&(name, key))),
         }
@@ -335,6 +347,7 @@ impl Registry {
             .chain(self.stores.values().cloned().map(Record::Store))
             .chain(self.managed.values().cloned().map(Record::ManagedDisk))
             .chain(self.groups.values().cloned().map(Record::Group))
+            .chain(self.striped.values().cloned().map(Record::Striped))
             .chain(self.maps.values().cloned().map(Record::Map))
             .chain((self.numbers != GroupNumbers::default()).then_some(Record::GroupNumbers(self.numbers)))
     }
@@ -366,6 +379,7 @@ impl Registry {
             certificates: self.certificates.values().cloned().collect(),
             stores: self.stores.clone(),
             managed: self.managed.values().cloned().collect(),
+            striped: self.striped.clone(),
             groups: self.groups.clone(),
             maps: self.maps.clone(),
         }

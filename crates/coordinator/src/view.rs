@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{Epoch, Revision};
 use crate::record::{
-    Attachment, Certificate, Disk, GroupMap, GroupVolume, ManagedDisk, Member, MemberState, Store, Volume,
+    Attachment, Certificate, Disk, GroupMap, GroupVolume, ManagedDisk, Member, MemberState, Store,
+    StripedVolume, Volume,
 };
 
 /// Everything the registry holds, at one revision.
@@ -40,7 +41,10 @@ pub struct View {
     /// The managed disks of members, in the order of their UUIDs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub managed: Vec<ManagedDisk>,
-    /// The volumes over managed disks, by name.
+    /// The volumes over several groups, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub striped: BTreeMap<String, StripedVolume>,
+    /// The volumes over managed disks that are one group, and the parts of others, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub groups: BTreeMap<String, GroupVolume>,
     /// The maps of those volumes that are ready or being removed, by the number of the volume.

@@ -27,7 +27,8 @@ async fn make_volume(home: &Coordinator) -> u32 {
     }
     home.submit(Change::CreateGroup(new_group("v", 9))).await.unwrap();
     for (node, disk) in [("a", 1), ("b", 2)] {
-        let told = ToldColumn { seat: seat(node, 1), volume: uuid(9), disk: uuid(disk), free: 4 << 20 };
+        let told =
+            ToldColumn { seat: seat(node, 1), volume: uuid(9), group: 0, disk: uuid(disk), free: 4 << 20 };
         home.submit(Change::ColumnMade(told)).await.unwrap();
     }
     home.view().await.unwrap().groups["v"].number

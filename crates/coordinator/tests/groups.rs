@@ -27,7 +27,7 @@ fn put(node: &str, disk: ToldDisk) -> Change {
 }
 
 fn told(node: &str, volume: u8, disk: u8, free: u64) -> ToldColumn {
-    ToldColumn { seat: seat(node, 1), volume: uuid(volume), disk: uuid(disk), free }
+    ToldColumn { seat: seat(node, 1), volume: uuid(volume), group: 0, disk: uuid(disk), free }
 }
 
 /// Nodes a, b and c with disks 1, 2 and 3, of which b's has most space and c's least.

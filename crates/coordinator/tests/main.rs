@@ -19,5 +19,6 @@ mod remote;
 mod remote_faults;
 mod remote_http;
 mod remote_kill;
+mod striped;
 mod together;
 mod unreachable;

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use cards_array::group::{KeptExclusivity, Map, Member};
 use cards_coordinator::{
     AttachMode, Certificate, Change, GROUP_NUMBER_MIN, GroupState, Incarnation, Join, Member as Node,
-    MemberState, NewExclusivity, NewMap, Record, Registry, Seat, ToldColumn, View, WallClock,
+    MemberState, NewExclusivity, NewMap, NewStriped, Record, Registry, Seat, ToldColumn, View, WallClock,
 };
 use cards_core::NodeId;
+use cards_layout::layout::Layout;
 use cards_tls::Fingerprint;
 use proptest::prelude::*;
 
@@ -78,9 +79,10 @@ fn group_change() -> impl Strategy<Value = Change> {
     let name = || prop::sample::select(vec!["v0", "m0", "m1"]).prop_map(str::to_owned);
     let volume = || 11..14_u8;
     let told = || {
-        (a_seat(), volume(), 1..4_u8).prop_map(|(seat, volume, disk)| ToldColumn {
+        (a_seat(), volume(), 0..3_u16, 1..4_u8).prop_map(|(seat, volume, group, disk)| ToldColumn {
             seat,
             volume: uuid(volume),
+            group: group / 2,
             disk: uuid(disk),
             free: 8 << 20,
         })
@@ -90,6 +92,8 @@ fn group_change() -> impl Strategy<Value = Change> {
         3 => (a_seat(), 1..4_u8, 6..9_u64).prop_map(|(seat, disk, free)| Change::PutManagedDisk { seat, disk: told_disk(disk, free << 20) }),
         1 => (1..4_u8).prop_map(|disk| Change::RemoveManagedDisk { disk: uuid(disk) }),
         3 => (name(), volume()).prop_map(|(name, volume)| Change::CreateGroup(new_group(&name, volume))),
+        2 => (name(), volume(), any::<bool>()).prop_map(|(name, volume, copies)| Change::CreateStriped(striped(&name, volume, copies))),
+        1 => (name(), 1..4_u8).prop_map(|(volume, disk)| Change::ReplaceColumn { volume, from: uuid(disk), to: vec![] }),
         4 => told().prop_map(Change::ColumnMade),
         1 => name().prop_map(|volume| Change::RemoveGroup { volume }),
         2 => told().prop_map(Change::ColumnRemoved),
@@ -102,6 +106,20 @@ fn group_change() -> impl Strategy<Value = Change> {
             Change::PutMap(next_map(number, volume, epoch, fence, by))
         }),
     ]
+}
+
+/// A volume of two MiB over several groups: with copies in four parts, over two disks, or without in two or three.
+fn striped(name: &str, volume: u8, copies: bool) -> NewStriped {
+    NewStriped {
+        name: name.into(),
+        uuid: uuid(volume),
+        layout: if copies { Layout::Raid10 { copies: 2 } } else { Layout::Raid0 },
+        bytes: 2 << 20,
+        block_bytes: 65536,
+        policy: "hscc".into(),
+        modes: BTreeSet::from([AttachMode::Rw, AttachMode::Ro]),
+        on: Vec::new(),
+    }
 }
 
 /// A map that may be the next of a volume on the disks of two of the first nodes: that another node takes it over.
@@ -118,6 +136,7 @@ fn mirrored() -> Vec<Change> {
     let told = |node: &str, disk| ToldColumn {
         seat: seat(node, 1),
         volume: uuid(11),
+        group: 0,
         disk: uuid(disk),
         free: 8 << 20,
     };

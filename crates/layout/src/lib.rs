@@ -8,6 +8,7 @@
 //! | [`domain`] | failure domains, and the level that a layout asks for |
 //! | [`placement`] | which disks have the columns of which group |
 //! | [`capacity`] | how large a volume of a placement can be, and which losses it survives |
+//! | [`stripes`] | which block of which group a block of a volume is |
 //! | [`format`] | what is written on a managed disk, to the byte |
 
 #![no_std]
@@ -24,4 +25,5 @@ pub mod format;
 pub mod geometry;
 pub mod layout;
 pub mod placement;
+pub mod stripes;
 mod text;

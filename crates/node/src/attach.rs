@@ -9,7 +9,6 @@ use cards_admin::{Lost, RefusalKind};
 use cards_config::{Attach, Attached};
 use cards_core::{
     Access, ControlInput, FlushPoint, Generation, Input, Instant, IoError, Persistence, PgId, Refusal, Token,
-    VolumeSpec,
 };
 
 use crate::failures::{Asked, ERRORS_REMEMBERED, REQUESTS_REMEMBERED};
@@ -32,10 +31,12 @@ impl Card {
         point: FlushPoint,
         result: Result<(), IoError>,
     ) {
-        self.unflushed().end_flush(point, result);
+        if let Some(part) = self.part(volume) {
+            part.unflushed().end_flush(point, result);
+        }
         let Err(error @ (IoError::PowerLost | IoError::SyncFailed)) = result else { return };
         let time_ms = node.clock.now_and_utc_us().1 / 1_000;
-        let before = self.set_lost(time_ms, error);
+        let before = self.set_lost(time_ms, volume, error);
         if point.since != Persistence::NONE || before != Some(error) {
             tracing::warn!(
                 volume = self.attach.volume,
@@ -74,9 +75,15 @@ impl Card {
         if let CardState::Refused(_, reason) = self.state() {
             return Some(reason);
         }
-        let volume = self.volume()?;
-        let status = node.control().cards().find(|status| status.volume == volume && !status.attached)?;
-        Some(explain(node, self, status.refused.as_ref()?))
+        self.refusal(node).map(|refusal| explain(node, self, &refusal))
+    }
+
+    /// Why a primary does not let it be attached again, since it was given up.
+    fn refusal(&self, node: &Node) -> Option<Refusal> {
+        let control = node.control();
+        let mut refused =
+            control.cards().filter(|status| !status.attached && self.part(status.volume).is_some());
+        refused.find_map(|status| status.refused.clone())
     }
 
     /// The card was given up, and is refused with `refusal`, or it is attached again. Said in the log once.
@@ -108,10 +115,11 @@ impl Local {
     pub(crate) fn resolve_cards(self: &Rc<Self>) {
         for card in self.node.cards.all() {
             if card.volume().is_none()
-                && let Some(spec) = self.node.volume(&card.attach.volume)
-                && card.is_of(spec.id)
+                && let Some(parts) = self.node.parts(&card.attach.volume)
+                && card.is_of(parts)
+                && let Some(first) = card.volume()
             {
-                self.attach(&card, &spec);
+                self.attach(&card, first);
             }
         }
     }
@@ -138,11 +146,17 @@ impl Local {
         }
     }
 
-    fn attach(self: &Rc<Self>, card: &Card, spec: &VolumeSpec) {
+    /// Asks for the card of a part of a volume.
+    fn attach(self: &Rc<Self>, card: &Card, volume: PgId) {
         let Attach { policy, mode, .. } = &card.attach;
-        let (volume, takeover) = (spec.id, card.takeover.load(Relaxed));
+        let takeover = card.takeover.load(Relaxed);
         let policy = policy.as_ref().map(ToString::to_string).unwrap_or_default();
-        let access = mode.access(spec.read_only);
+        let read_only = self.node.control().volume(volume).is_some_and(|spec| spec.read_only);
+        let access = mode.access(read_only);
+        if access == Access::Exclusive && card.parts().is_some_and(|parts| parts.is_shared()) {
+            // Two nodes that want it at once must not hold a part of it each.
+            return self.attach_done(volume, Err(Refusal::NotAllowed(Some(Access::Write))));
+        }
         let claim = card.attach.claim.filter(|_| access == Access::Exclusive);
         if claim.is_some_and(|claim| claim.volume != volume.0) {
             // Of another volume nobody knows what was written since.
@@ -154,19 +168,23 @@ impl Local {
 
     /// A card's lease runs until then.
     pub(crate) fn leased(&self, volume: PgId, until: Instant) {
-        if let Some(card) = self.node.cards.of(volume) {
-            card.leased(until);
+        let Some(card) = self.node.cards.of(volume) else { return };
+        let Some(parts) = card.parts() else { return };
+        if let Some(part) = card.part(volume) {
+            part.leased(until);
         }
-        self.node.devices.leased(self.node.now(), volume, until, self.node.config.lease);
+        // A device has one lease: that of the part whose ends first.
+        if let Some(until) = parts.lease() {
+            self.node.devices.leased(self.node.now(), parts.first(), until, self.node.config.lease);
+        }
     }
 
     /// The disk node of a volume has attached or refused its card here. Of one that has been attached before, nobody else hears.
     pub(crate) fn card_answered(&self, volume: PgId) {
-        let status = self.node.control().cards().find(|status| status.volume == volume);
-        if let (Some(card), Some(status)) = (self.node.cards.of(volume), status)
+        if let Some(card) = self.node.cards.of(volume)
             && card.state() == CardState::Attached
         {
-            card.say_gone(&self.node, status.refused.as_ref().filter(|_| !status.attached));
+            card.say_gone(&self.node, card.refusal(&self.node).as_ref());
         }
     }
 
@@ -178,8 +196,13 @@ impl Local {
             Ok(_) => {
                 let leave = card.attach.attached.map(|attached| attached == Attached::Computer);
                 self.all_shards(&Input::LeaveCopies { volume, leave });
+                // One after the other, so that what is refused is refused before much is attached.
+                let next = card.ids().skip_while(|part| *part != volume).nth(1);
+                if let Some(next) = next.filter(|_| card.state() != CardState::Attached) {
+                    return self.attach(&card, next);
+                }
                 if let Some(spec) = self.node.volume(name) {
-                    self.retain(name, volume, spec.block_bytes);
+                    self.retain(name, spec.block_bytes);
                 }
                 tracing::info!(volume = name, mode = card.attach.mode.name(), "attached");
                 card.takeover.store(false, Relaxed);
@@ -206,6 +229,11 @@ impl Local {
                 card.set_state(state);
                 if retry {
                     self.attach_later(card, volume);
+                } else {
+                    // What of it is attached is of no use.
+                    for part in card.ids().take_while(|part| *part != volume) {
+                        self.control(ControlInput::Detach { volume: part });
+                    }
                 }
             }
         }
@@ -217,8 +245,8 @@ impl Local {
         tokio::task::spawn_local(async move {
             tokio::time::sleep(RETRY).await;
             let still = local.node.cards.of(volume).is_some_and(|now| Arc::ptr_eq(&now, &card));
-            if still && let Some(spec) = local.node.volume(&card.attach.volume) {
-                local.attach(&card, &spec);
+            if still {
+                local.attach(&card, volume);
             }
         });
     }
@@ -239,6 +267,11 @@ pub(crate) fn explain(node: &Node, card: &Card, refusal: &Refusal) -> String {
             )
         }
         Refusal::ReadOnly => format!("volume {volume:?} is read-only; attach it with `mode = \"ro\"`"),
+        Refusal::NotAllowed(_) if card.parts().is_some_and(|parts| parts.is_shared()) => format!(
+            "volume {volume:?} is shared among several groups, and such a volume cannot be had exclusive yet; attach it with mode \"rw\" \
+             or \"ro\" (a file system that is mounted for writing by one node only is safe with \"rw\", if no other node attaches it), or \
+             make a volume with layout raid1 for it"
+        ),
         Refusal::NotAllowed(most) => format!(
             "node {} does not let node {} attach volume {volume:?} with mode {:?}{}see to `allow` of disk {volume:?} in its node.toml",
             card.volume().map_or_else(|| "unknown".into(), |volume| node.primary_name(volume)),
@@ -335,8 +368,8 @@ pub(crate) fn not_attached(node: &Node, name: &str) -> cards_admin::Refusal {
 /// Cards of which a flush has failed because writes were lost.
 pub(crate) fn losses(node: &Node) -> Vec<Lost> {
     let lost = |card: Arc<Card>| {
-        let (time_ms, reason) = card.lost()?;
-        let disk_node = node.primary_name(card.volume()?);
+        let (time_ms, of, reason) = card.lost()?;
+        let disk_node = node.primary_name(of);
         Some(Lost { volume: card.attach.volume.clone(), disk_node, time_ms, reason: reason.into() })
     };
     node.cards.all().into_iter().filter_map(lost).collect()

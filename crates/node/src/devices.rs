@@ -42,8 +42,17 @@ impl Local {
     /// A shard wants pages of these blocks withdrawn.
     pub(crate) fn withdraw(&self, shard: u16, id: WithdrawalId, volume: PgId, blocks: &[Range<u32>]) {
         let block = self.node.arena.block() as u64;
-        let bytes = |blocks: &Range<u32>| (u64::from(blocks.start) * block, blocks.len() as u64 * block);
-        let ranges = blocks.iter().map(bytes).collect();
+        let bytes = |start: u32, blocks: u64| (u64::from(start) * block, blocks * block);
+        let card = self.node.cards.of(volume);
+        let parts = card.as_ref().and_then(|card| card.parts()).filter(|parts| parts.is_shared());
+        let ranges = match parts.and_then(|parts| Some((parts, parts.number(volume)?))) {
+            None => blocks.iter().map(|blocks| bytes(blocks.start, blocks.len() as u64)).collect(),
+            Some((parts, part)) => {
+                let some = blocks.iter().filter(|blocks| !blocks.is_empty());
+                let whole = parts.whole(part, some.map(|blocks| (blocks.start, blocks.end - 1))).into_iter();
+                whole.map(|(first, last)| bytes(first, u64::from(last - first) + 1)).collect()
+            }
+        };
         self.withdraw_or_say(volume, Waiter::Shard(shard, id), ranges);
     }
 
@@ -54,7 +63,12 @@ impl Local {
 
     fn withdraw_or_say(&self, volume: PgId, waiter: Waiter, ranges: Vec<(u64, u64)>) {
         let now = self.node.now();
-        let asked = self.node.devices.of(volume).is_some_and(|watcher| watcher.ask(now, waiter, ranges));
+        let first = self.node.cards.of(volume).and_then(|card| card.volume());
+        let asked = self
+            .node
+            .devices
+            .of(first.unwrap_or(volume))
+            .is_some_and(|watcher| watcher.ask(now, waiter, ranges));
         if !asked {
             self.node.withdrawn(waiter);
         }

@@ -1,20 +1,24 @@
 //! Volumes over managed disks of several nodes, as the registry has them: for people, and what people want created.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use cards_admin::{NewVolume, Refusal, RefusalKind, Volume, VolumeState};
+use cards_admin::{Mirror, MirrorState, NewVolume, Part, Refusal, RefusalKind, Striped, Volume, VolumeState};
 use cards_config::{PolicySpec, size};
-use cards_coordinator::{AttachMode, GroupState, GroupVolume, NewGroup};
+use cards_coordinator::{AttachMode, Change, GroupState, GroupVolume, NewGroup, NewStriped, StripedVolume};
+use cards_core::PgId;
+use cards_layout::layout::Layout;
 use cards_policies::policy::normalize;
 
 use crate::groups::mirror;
 use crate::node::Node;
+use crate::node::groups::Known;
 use crate::report;
 
 /// The volumes of the cluster, those that are being made and removed included.
 pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
     let mut volumes = report::volumes(node);
-    for known in node.groups.all() {
+    for known in node.groups.all().iter().filter(|known| known.record.part.is_none()) {
         let mirror = Some(Box::new(mirror(node, &known.record, known.map.as_ref())));
         match volumes.iter_mut().find(|volume| volume.name == known.record.name) {
             // A card waits for it here, which knows the name only.
@@ -26,8 +30,68 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
             None => volumes.push(Volume { mirror, ..unattached(&known.record) }),
         }
     }
+    for known in node.groups.all_striped() {
+        let striped = Some(Box::new(striped(node, &known)));
+        match volumes.iter_mut().find(|volume| volume.name == known.name) {
+            Some(volume) if volume.size == 0 => {
+                let attached = volume.attached.take();
+                *volume = Volume { attached, striped, ..unready_striped(&known) };
+            }
+            Some(volume) => volume.striped = striped,
+            None => volumes.push(Volume { striped, ..unready_striped(&known) }),
+        }
+    }
     volumes.sort_by(|one, other| one.name.cmp(&other.name));
     volumes
+}
+
+/// How a volume over several groups stands, as far as this node knows.
+fn striped(node: &Node, record: &StripedVolume) -> Striped {
+    let parts = record.groups.iter().filter_map(|number| node.groups.get(PgId(*number)));
+    let part = |known: Arc<Known>| Part {
+        part: known.record.group(),
+        size: known.record.bytes,
+        mirror: Mirror {
+            layout: record.layout.to_string(),
+            ..mirror(node, &known.record, known.map.as_ref())
+        },
+    };
+    Striped {
+        uuid: record.uuid.to_string(),
+        layout: record.layout.to_string(),
+        bundle: record.bundle_bytes,
+        state: match record.state {
+            GroupState::Making => MirrorState::Making,
+            GroupState::Ready => MirrorState::Ready,
+            GroupState::Removing => MirrorState::Removing,
+        },
+        parts: parts.map(part).collect(),
+    }
+}
+
+/// A volume over several groups, not all of which the core of this node knows.
+fn unready_striped(record: &StripedVolume) -> Volume {
+    let reason = match record.state {
+        GroupState::Making => "its parts are being made",
+        GroupState::Ready => "the primaries of its parts have not all been heard yet",
+        GroupState::Removing => "it was removed; its parts go when their nodes are there",
+    };
+    Volume {
+        name: record.name.clone(),
+        disk_node: None,
+        size: record.bytes,
+        block: u32::try_from(record.block_bytes).unwrap_or(u32::MAX),
+        policy: record.policy.parse().ok(),
+        coherence: None,
+        read_only: Some(record.modes.iter().all(|mode| *mode == AttachMode::Ro)),
+        state: VolumeState::Waiting,
+        reason: Some(reason.into()),
+        attached: None,
+        cached_blocks: 0,
+        io: cards_admin::Io::default(),
+        mirror: None,
+        striped: None,
+    }
 }
 
 /// A volume that the core of this node does not know.
@@ -51,11 +115,17 @@ fn unattached(record: &GroupVolume) -> Volume {
         cached_blocks: 0,
         io: cards_admin::Io::default(),
         mirror: None,
+        striped: None,
     }
 }
 
 /// Why a volume that is being made or removed cannot be attached.
 pub(crate) fn unready(node: &Node, volume: &str) -> Option<Refusal> {
+    if let Some(known) = node.groups.striped(volume).filter(|known| known.state != GroupState::Ready) {
+        let health = striped(node, &known).health();
+        let message = format!("volume {volume} is {health}; see `cards volume show {volume}`");
+        return Some(Refusal { kind: RefusalKind::Failed, message });
+    }
     let known = node.groups.all().into_iter().find(|known| known.record.name == volume);
     let known = known.filter(|known| known.record.state != GroupState::Ready)?;
     let health = mirror(node, &known.record, known.map.as_ref()).health();
@@ -80,8 +150,8 @@ pub(crate) fn check_detached(node: &Node, volume: &str) -> Result<(), Refusal> {
 ///
 /// # Errors
 /// Its policy is none, or this node cannot cache its blocks.
-pub(crate) fn new(node: &Node, new: NewVolume) -> Result<(NewGroup, Vec<String>), Refusal> {
-    let NewVolume { name, size, copies, on, block, policy } = new;
+pub(crate) fn new(node: &Node, new: NewVolume) -> Result<(Change, Vec<String>), Refusal> {
+    let NewVolume { name, size, layout, copies, on, block, policy } = new;
     let bad = |message: String| Refusal { kind: RefusalKind::BadRequest, message };
     let own = node.config.block;
     if let Some(block) = block.filter(|block| *block != own) {
@@ -94,6 +164,21 @@ pub(crate) fn new(node: &Node, new: NewVolume) -> Result<(NewGroup, Vec<String>)
     let policy = policy.unwrap_or_else(PolicySpec::default).to_string();
     let policy =
         normalize(&policy).map_err(|error| bad(format!("volume {name}: policy {policy}: {error}")))?;
+    if let Some(layout) = layout {
+        let layout: Layout = layout.parse().map_err(|error| bad(format!("volume {name}: {error}")))?;
+        let new = NewStriped {
+            name,
+            uuid: NewGroup::new_uuid(),
+            layout,
+            bytes: size,
+            block_bytes: own,
+            policy,
+            // Who has it for itself no two parts can say alike yet.
+            modes: BTreeSet::from([AttachMode::Rw, AttachMode::Ro]),
+            on: Vec::new(),
+        };
+        return Ok((Change::CreateStriped(new), on));
+    }
     let new = NewGroup {
         name,
         uuid: NewGroup::new_uuid(),
@@ -104,5 +189,5 @@ pub(crate) fn new(node: &Node, new: NewVolume) -> Result<(NewGroup, Vec<String>)
         copies,
         on: Vec::new(),
     };
-    Ok((new, on))
+    Ok((Change::CreateGroup(new), on))
 }

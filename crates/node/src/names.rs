@@ -15,7 +15,7 @@ impl Names for Node {
     }
 
     fn volume(&self, volume: PgId) -> String {
-        let name = self.control().volumes().find(|spec| spec.id == volume).map(|spec| spec.name.clone());
+        let name = self.control().volume(volume).map(|spec| self.volume_name(spec));
         name.unwrap_or_default()
     }
 }

@@ -35,6 +35,7 @@ pub(crate) mod inquiries;
 pub(crate) mod link;
 pub(crate) mod members;
 pub(crate) mod membership;
+pub(crate) mod parts;
 pub(crate) mod pins;
 pub(crate) mod replies;
 pub(crate) mod request;
@@ -50,7 +51,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cards_config::Config;
-use cards_coordinator::MemberState;
+use cards_coordinator::{GroupState, MemberState, StripedVolume};
 use cards_core::{
     Control, ControlInput, Extent, Input, Instant, IoError, NodeId, Output, PgId, Stats, Token, VolumeSpec,
 };
@@ -75,7 +76,7 @@ use crate::slab::{Key, Slab};
 use crate::traffic::Traffic;
 
 use buffers::Buffers;
-use card::Cards;
+use card::{Card, Cards};
 use client::{Accepted, COST_MAX, Client};
 use copies::Copies;
 use devices::Devices;
@@ -88,6 +89,7 @@ use link::Link;
 use link::outbox::Way;
 use members::Members;
 use membership::Membership;
+use parts::Parts;
 use pins::Pins;
 use replies::Piece;
 use request::Request;
@@ -280,8 +282,52 @@ impl Node {
 
     /// The description of a volume that is known by this name.
     pub(crate) fn volume(&self, name: &str) -> Option<VolumeSpec> {
-        let known = |spec: &&VolumeSpec| spec.name == name && !self.is_gone(spec.id);
+        if let Some(striped) = self.groups.striped(name) {
+            return self.striped(&striped).map(|(spec, _)| spec);
+        }
+        // Of a part nobody knows the name.
+        let known = |spec: &&VolumeSpec| spec.name == name && !name.contains('/') && !self.is_gone(spec.id);
         self.control().volumes().find(known).cloned()
+    }
+
+    /// What people call a volume of the core: of a part, the volume that it is a part of.
+    pub(crate) fn volume_name(&self, spec: &VolumeSpec) -> String {
+        let group = self.groups.get(spec.id);
+        group.map_or_else(|| spec.name.clone(), |known| known.record.volume().to_owned())
+    }
+
+    /// The size of a card's volume, in bytes, also if the volume is gone.
+    pub(crate) fn size_of(&self, card: &Card) -> Option<u64> {
+        if let Some(striped) = self.groups.striped(&card.attach.volume) {
+            return Some(striped.bytes);
+        }
+        self.control().volume(card.volume()?).map(|spec| spec.size_bytes)
+    }
+
+    /// The groups of a volume that is known by this name: the part of most, which are one.
+    pub(crate) fn parts(&self, name: &str) -> Option<Parts> {
+        match self.groups.striped(name) {
+            Some(striped) => self.striped(&striped).map(|(_, parts)| parts),
+            None => self.volume(name).map(|spec| Parts::one(spec.id)),
+        }
+    }
+
+    /// The description of a volume over several groups, and its parts, once all are known. It has the number and the primary of the first one.
+    fn striped(&self, striped: &StripedVolume) -> Option<(VolumeSpec, Parts)> {
+        if striped.state != GroupState::Ready {
+            return None;
+        }
+        let ids: Vec<PgId> = striped.groups.iter().map(|number| PgId(*number)).collect();
+        if ids.iter().any(|id| self.is_gone(*id)) {
+            return None;
+        }
+        let control = self.control();
+        let specs: Vec<&VolumeSpec> = ids.iter().map(|id| control.volume(*id)).collect::<Option<_>>()?;
+        let sizes: Vec<u64> = specs.iter().map(|spec| spec.size_bytes).collect();
+        let stripes = striped.stripes(&sizes)?;
+        let first = (*specs.first()?).clone();
+        let spec = VolumeSpec { name: striped.name.clone(), size_bytes: striped.bytes, ..first };
+        Some((spec, Parts::several(stripes, ids)))
     }
 
     /// The node that orders a volume's writes, as far as this one knows: of a plain disk the one that has it. None for a group

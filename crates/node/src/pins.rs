@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cards_admin::{self as admin, PIN_RANGES_MAX, PinOrder, PinnedVolume, Refusal, RefusalKind};
-use cards_core::{Input, PgId};
+use cards_core::Input;
 
 use crate::attach::not_attached;
 use crate::node::card::CardState;
@@ -43,7 +43,7 @@ pub(crate) async fn carry_out(node: &Arc<Node>, order: PinOrder) -> Result<admin
     let ending = |_| Refusal { kind: RefusalKind::Failed, message: "the daemon is ending".into() };
     changed.await.map_err(ending)??;
     if let Some(spec) = node.volume(&volume) {
-        node.on_data_thread(0, move |local| local.retain(&volume, spec.id, spec.block_bytes)).await;
+        node.on_data_thread(0, move |local| local.retain(&volume, spec.block_bytes)).await;
     }
     Ok(list(node))
 }
@@ -91,12 +91,17 @@ fn blocks(node: &Node, volume: &str, ranges: Ranges) -> Result<Ranges, Refusal> 
 
 impl Local {
     /// Tells the shards which blocks of a volume stay, blocks of so many bytes.
-    pub(crate) fn retain(&self, name: &str, volume: PgId, block: u32) {
+    pub(crate) fn retain(&self, name: &str, block: u32) {
+        let Some(card) = self.node.cards.find(name).filter(|card| card.attach.volume == name) else { return };
+        let Some(parts) = card.parts() else { return };
         let block = u64::from(block.max(1));
         // A volume has at most 2^32 blocks.
         let index = |offset: u64| u32::try_from(offset / block).unwrap_or(u32::MAX);
         let ranges = self.node.pins.of(name);
         let ranges = ranges.into_iter().map(|(offset, length)| (index(offset), index(offset + length - 1)));
-        self.all_shards(&Input::Retain { volume, ranges: ranges.collect() });
+        let ranges: Vec<(u32, u32)> = ranges.collect();
+        for (volume, ranges) in parts.ids().zip(parts.shared(&ranges)) {
+            self.all_shards(&Input::Retain { volume, ranges: ranges.into() });
+        }
     }
 }

@@ -140,7 +140,7 @@ fn copies(node: &Node, known: &Known) -> Option<Problem> {
             format!("that at node {} (disk {}) is {state}", node.name(column.node), told.disk_name)
         })
         .collect();
-    let (all, volume) = (columns.len(), &known.record.name);
+    let (all, volume) = (columns.len(), known.record.described());
     (!behind.is_empty()).then(|| {
         let text = format!(
             "volume {volume}: {} of {all} copies are in sync: {}; it is filled by itself once its node and disk are \
@@ -173,7 +173,7 @@ fn replaced(node: &Node, known: &Known) -> Option<Problem> {
         }
     });
     let steps: Vec<String> = steps.collect();
-    let text = || format!("volume {}: its copies change: {}", known.record.name, steps.join("; "));
+    let text = || format!("volume {}: its copies change: {}", known.record.described(), steps.join("; "));
     (!steps.is_empty()).then(|| Problem::new(Harm::Note, text()))
 }
 
@@ -182,7 +182,7 @@ fn lost_at_all_copies(node: &Node, known: &Known) -> Option<Problem> {
     let remedy = format!(
         "write them anew from a backup, as a whole, and see to the devices; `cards volume scrub {}` lists all that are damaged, and says so \
          if none are any more",
-        known.record.name
+        known.record.volume()
     );
     Some(Problem::failing(Harm::Failing, damage::describe(node, known)?, &remedy))
 }
@@ -239,6 +239,12 @@ fn state_dir(node: &Node) -> Option<Problem> {
 
 /// Requests of clients here that failed at another node's disk. Of a disk of this node its own failures are told.
 fn requests(node: &Node, card: &Card) -> Option<Problem> {
+    if card.parts()?.is_shared() {
+        let volume = &card.attach.volume;
+        let failed = format!("volume {volume}: {}", card.recent_failures(node)?);
+        let remedy = format!("see which of its parts has no primary: `cards volume show {volume}`");
+        return Some(Problem::failing(Harm::Failing, failed, &remedy));
+    }
     let disk_node = node.primary(card.volume()?)?;
     if disk_node == node.me {
         return None;
@@ -307,6 +313,7 @@ mod tests {
     #[test]
     fn of_two_disks_of_one_name_both_nodes_are_named() {
         let volume = |disk_node: &str| Volume {
+            striped: None,
             name: "disk".into(),
             disk_node: Some(disk_node.into()),
             size: 4096,

@@ -11,7 +11,7 @@ use cards_admin::{
 };
 use cards_config::{Coordinator, PolicySpec};
 use cards_coordinator::MemberState as Standing;
-use cards_core::{NodeId, VolumeSpec};
+use cards_core::{CardStatus, NodeId, VolumeSpec};
 
 use crate::attach::{explain, losses, unknown_volume};
 use crate::failures::Failures;
@@ -108,57 +108,22 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
     };
     let cards = node.cards.all();
     let mut volumes: Vec<Volume> = Vec::new();
-    for spec in specs {
+    for spec in &specs {
         let is = |card: &&Arc<Card>| match card.volume() {
             Some(volume) => volume == spec.id,
             None => card.attach.volume == spec.name,
         };
-        let card = cards.iter().find(is);
-        let is_gone = node.is_gone(spec.id);
-        if is_gone && card.is_none() {
+        // A part is told of with its volume.
+        if node.groups.get(spec.id).is_some_and(|known| known.record.part.is_some()) {
             continue;
         }
-        let status = statuses.iter().find(|status| status.volume == spec.id);
-        // Of a group that the registry does not have, nothing is awaited.
-        let disk_node = node.primary(spec.id).unwrap_or(node.me);
-        let link = &node.links[usize::from(disk_node.0)];
-        let up = disk_node == node.me || link.is_up();
-        let silent_s = silent_s(node, link).filter(|_| up && disk_node != node.me);
-        let (state, reason) = match card.map(|card| card.state()) {
-            _ if is_gone => (VolumeState::Offline, Some(gone(node, &spec))),
-            Some(CardState::Refused(_, reason)) => (VolumeState::Refused, Some(reason)),
-            _ if !up => {
-                let reason = format!(
-                    "its disk node {0} does not answer; see node {0} in `cards status`",
-                    node.name(disk_node)
-                );
-                (VolumeState::Offline, Some(reason))
-            }
-            _ if silent_s.is_some() => {
-                let reason = format!(
-                    "its disk node {} has not answered for {} s; what needs it waits, then EIO after disk_wait ({:?})",
-                    node.name(disk_node),
-                    silent_s.unwrap_or_default(),
-                    node.config.disk_wait
-                );
-                (VolumeState::Offline, Some(reason))
-            }
-            Some(CardState::Waiting) => {
-                (VolumeState::Waiting, Some("being attached; this takes a moment".into()))
-            }
-            Some(CardState::Attached) if !status.is_some_and(|status| status.attached) => {
-                match (card, status.and_then(|status| status.refused.as_ref())) {
-                    (Some(card), Some(refusal)) => (VolumeState::Refused, Some(explain(node, card, refusal))),
-                    _ => {
-                        let reason = "its disk node has given the card up; being attached again";
-                        (VolumeState::Waiting, Some(reason.into()))
-                    }
-                }
-            }
-            Some(CardState::Attached) | None => (VolumeState::Ready, writes_wait(node, &spec)),
-        };
+        let card = cards.iter().find(is);
+        if node.is_gone(spec.id) && card.is_none() {
+            continue;
+        }
+        let (state, reason) = standing(node, spec, card, &statuses);
         volumes.push(Volume {
-            disk_node: Some(node.name(disk_node)),
+            disk_node: Some(node.name(node.primary(spec.id).unwrap_or(node.me))),
             size: spec.size_bytes,
             block: spec.block_bytes,
             policy: spec.policy.parse().ok(),
@@ -170,7 +135,38 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
             cached_blocks: node.cached(spec.id),
             io: node.probe.io_of(spec.id).unwrap_or_default(),
             mirror: None,
-            name: spec.name,
+            striped: None,
+            name: spec.name.clone(),
+        });
+    }
+    for striped in node.groups.all_striped() {
+        let Some(whole) = node.volume(&striped.name) else { continue };
+        let card = cards.iter().find(|card| card.attach.volume == striped.name);
+        let parts = striped.groups.iter().filter_map(|number| specs.iter().find(|spec| spec.id.0 == *number));
+        let standings = (0..).zip(parts.clone()).map(|(part, spec)| {
+            let (state, reason) = standing(node, spec, card, &statuses);
+            (state, reason.map(|reason| format!("part {part}: {reason}")))
+        });
+        // The volume is as its worst part is.
+        let order = [VolumeState::Ready, VolumeState::Waiting, VolumeState::Offline, VolumeState::Refused];
+        let rank = |state: VolumeState| order.iter().position(|other| *other == state);
+        let worst = standings.max_by_key(|(state, reason)| (rank(*state), std::cmp::Reverse(reason.clone())));
+        let (state, reason) = worst.unwrap_or((VolumeState::Waiting, None));
+        volumes.push(Volume {
+            disk_node: None,
+            size: whole.size_bytes,
+            block: whole.block_bytes,
+            policy: whole.policy.parse().ok(),
+            coherence: Some(whole.coherence.into()),
+            read_only: Some(whole.read_only),
+            state,
+            reason,
+            attached: card.map(|card| self::card(node, card)),
+            cached_blocks: parts.map(|spec| node.cached(spec.id)).sum(),
+            io: node.probe.io_of(whole.id).unwrap_or_default(),
+            mirror: None,
+            striped: None,
+            name: whole.name,
         });
     }
     for card in cards {
@@ -189,10 +185,59 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
                 cached_blocks: 0,
                 io: cards_admin::Io::default(),
                 mirror: None,
+                striped: None,
             });
         }
     }
     volumes
+}
+
+/// Whether clients can be served from a volume, or a part of one, and why not.
+fn standing(
+    node: &Node,
+    spec: &VolumeSpec,
+    card: Option<&Arc<Card>>,
+    statuses: &[CardStatus],
+) -> (VolumeState, Option<String>) {
+    let status = statuses.iter().find(|status| status.volume == spec.id);
+    // Of a group that the registry does not have, nothing is awaited.
+    let disk_node = node.primary(spec.id).unwrap_or(node.me);
+    let link = &node.links[usize::from(disk_node.0)];
+    let up = disk_node == node.me || link.is_up();
+    let silent_s = silent_s(node, link).filter(|_| up && disk_node != node.me);
+    match card.map(|card| card.state()) {
+        _ if node.is_gone(spec.id) => (VolumeState::Offline, Some(gone(node, spec))),
+        Some(CardState::Refused(_, reason)) => (VolumeState::Refused, Some(reason)),
+        _ if !up => {
+            let reason = format!(
+                "its disk node {0} does not answer; see node {0} in `cards status`",
+                node.name(disk_node)
+            );
+            (VolumeState::Offline, Some(reason))
+        }
+        _ if silent_s.is_some() => {
+            let reason = format!(
+                "its disk node {} has not answered for {} s; what needs it waits, then EIO after disk_wait ({:?})",
+                node.name(disk_node),
+                silent_s.unwrap_or_default(),
+                node.config.disk_wait
+            );
+            (VolumeState::Offline, Some(reason))
+        }
+        Some(CardState::Waiting) => {
+            (VolumeState::Waiting, Some("being attached; this takes a moment".into()))
+        }
+        Some(CardState::Attached) if !status.is_some_and(|status| status.attached) => {
+            match (card, status.and_then(|status| status.refused.as_ref())) {
+                (Some(card), Some(refusal)) => (VolumeState::Refused, Some(explain(node, card, refusal))),
+                _ => {
+                    let reason = "its disk node has given the card up; being attached again";
+                    (VolumeState::Waiting, Some(reason.into()))
+                }
+            }
+        }
+        Some(CardState::Attached) | None => (VolumeState::Ready, writes_wait(node, spec)),
+    }
 }
 
 /// Why a volume is offline for good that a card wants.
@@ -349,15 +394,28 @@ pub(crate) fn disks(node: &Node) -> Vec<Disk> {
     disks
         .zip(seen)
         .map(|(disk, (seen, damage))| Disk { room: seen.room().map(room), damaged: damage.bytes(), ..disk })
-        .chain(node.copies.list().into_iter().map(|copy| Disk {
-            name: copy.name.clone(),
-            origin: copy.path.clone(),
-            errors: 0,
-            counters: copy.disk(),
-            damaged: 0,
-            room: None,
-        }))
+        .chain(copies(node))
         .collect()
+}
+
+/// The copies of volumes here: those of the parts of a volume on one disk together.
+fn copies(node: &Node) -> Vec<Disk> {
+    let mut copies: Vec<Disk> = Vec::new();
+    for copy in node.copies.list() {
+        let is_it = |disk: &&mut Disk| disk.name == copy.name && disk.origin == copy.path;
+        match copies.iter_mut().find(is_it) {
+            Some(disk) => disk.counters = disk.counters.plus(copy.disk()),
+            None => copies.push(Disk {
+                name: copy.name.clone(),
+                origin: copy.path.clone(),
+                errors: 0,
+                counters: copy.disk(),
+                damaged: 0,
+                room: None,
+            }),
+        }
+    }
+    copies
 }
 
 fn room(room: cards_disk::Room) -> cards_admin::Room {

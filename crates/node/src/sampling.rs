@@ -62,7 +62,7 @@ pub(crate) fn tell(node: &Node, volume: &str, most: usize) -> Result<Sampled, Re
         replacement: node.config.replacement,
         block: spec.block_bytes,
         cache_blocks: all,
-        share_blocks: all.saturating_sub(cached_of_others(node, spec.id)).max(1),
+        share_blocks: all.saturating_sub(cached_of_others(node, volume)).max(1),
         lost: node.probe.samples_lost(),
         measured,
         sample,
@@ -70,8 +70,10 @@ pub(crate) fn tell(node: &Node, volume: &str, most: usize) -> Result<Sampled, Re
 }
 
 /// Blocks of other volumes in this node's cache.
-fn cached_of_others(node: &Node, volume: PgId) -> u64 {
-    let others: Vec<PgId> = node.control().volumes().map(|spec| spec.id).filter(|&id| id != volume).collect();
+fn cached_of_others(node: &Node, volume: &str) -> u64 {
+    let own: Vec<PgId> = node.parts(volume).map(|parts| parts.ids().collect()).unwrap_or_default();
+    let others: Vec<PgId> =
+        node.control().volumes().map(|spec| spec.id).filter(|id| !own.contains(id)).collect();
     others.into_iter().map(|id| node.cached(id)).sum()
 }
 

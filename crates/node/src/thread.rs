@@ -119,8 +119,7 @@ async fn close(local: &Rc<Local>) {
     for card in node.cards.all() {
         // Who has a volume for itself keeps its claim: its device goes on, and nobody else waits.
         let shared = card.attach.mode != Mode::Exclusive;
-        if let Some(volume) = card.volume().filter(|volume| shared && node.primary(*volume) != Some(node.me))
-        {
+        for volume in card.ids().filter(|volume| shared && node.primary(*volume) != Some(node.me)) {
             local.control(ControlInput::Detach { volume });
         }
     }

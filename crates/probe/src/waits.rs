@@ -52,6 +52,16 @@ impl WaitReasons {
         self.origin = Some(origin);
     }
 
+    /// What a part of the request had to wait for.
+    pub fn join(&mut self, part: Self) {
+        self.asked = self.asked.or(part.asked);
+        self.origin = part.origin.or(self.origin);
+        self.lock |= part.lock;
+        self.acquires |= part.acquires;
+        self.blocks |= part.blocks;
+        self.disk |= part.disk;
+    }
+
     /// Whether it had to wait for a lock first. One that is asked for beside the blocks delays nothing.
     pub fn waited_for_lock(&self) -> bool {
         self.lock || self.acquires && !self.blocks

@@ -24,15 +24,20 @@ pub(crate) enum CaptiveError {
     Exclusive { nodes: usize },
     /// A layout that is not built.
     #[error(
-        "--layout {0}: cannot be made here; use raid1:N for N copies, or leave it out for one plain disk"
+        "--layout {0}: cannot be made here; use raid1:N or raid10:N for N copies, raid0 or linear for none, or leave it out for one plain disk"
     )]
     Layout(Layout),
     /// More copies than nodes.
-    #[error("{}", copies_refused(*copies, *nodes))]
-    Copies { copies: u8, nodes: usize },
+    #[error("{}", copies_refused(layout, *copies, *nodes))]
+    Copies { layout: Layout, copies: u8, nodes: usize },
     /// An option that only a plain disk has.
     #[error("{option}: only a plain disk has that; leave it out, or leave --layout out")]
     PlainOnly { option: &'static str },
+    /// A mode that a volume over several groups does not have.
+    #[error(
+        "--mode exclusive: a volume of layout {layout} cannot be had exclusive yet; use --layout raid1, or another mode"
+    )]
+    Shared { layout: Layout },
     /// A size that a mirrored volume cannot have.
     #[error("--size \"{}\": a mirrored volume cannot have that; use a multiple of 4K", size::exact(*bytes))]
     MirrorSize { bytes: u64 },
@@ -87,19 +92,21 @@ impl Failure for CaptiveError {
             | Self::Copies { .. }
             | Self::PlainOnly { .. }
             | Self::MirrorSize { .. }
+            | Self::Shared { .. }
             | Self::MirrorDisk(_) => 2,
             _ => 1,
         }
     }
 }
 
-fn copies_refused(copies: u8, nodes: usize) -> String {
+fn copies_refused(layout: &Layout, copies: u8, nodes: usize) -> String {
+    let name = if matches!(layout, Layout::Raid10 { .. }) { "raid10" } else { "raid1" };
     let (there, instead) = match nodes {
         1 => ("is 1 node".into(), "leave --layout out".into()),
-        nodes => (format!("are {nodes} nodes"), format!("use raid1:{nodes}")),
+        nodes => (format!("are {nodes} nodes"), format!("use {name}:{nodes}")),
     };
     format!(
-        "--layout raid1:{copies}: each copy is at another node, and there {there}; add --nodes {copies}, or {instead}"
+        "--layout {layout}: each copy is at another node, and there {there}; add --nodes {copies}, or {instead}"
     )
 }
 

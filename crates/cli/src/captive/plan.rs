@@ -8,6 +8,7 @@ use cards_config::{
     Attach, Attached, Config, Coordinator, Delivery, Disk, EmbeddedHome, Handover, Mode, Object, Origin,
     PolicySpec, ReadAhead, Web,
 };
+use cards_layout::layout::Layout;
 use cards_policies::Replacement;
 use cards_tls::Authority;
 
@@ -212,6 +213,9 @@ impl Plan {
         ];
         match plain_only.into_iter().find(|(is_set, _)| *is_set) {
             Some((_, option)) => Err(CaptiveError::PlainOnly { option }),
+            None if self.mode == Mode::Exclusive && !matches!(mirror.layout, Layout::Raid1 { .. }) => {
+                Err(CaptiveError::Shared { layout: mirror.layout })
+            }
             None => mirror.check(self.nodes),
         }
     }
@@ -302,7 +306,7 @@ mod tests {
     #[test]
     fn each_node_of_a_mirrored_cluster_has_a_managed_disk() {
         let dir = tempfile::tempdir().unwrap();
-        let mirror = || DiskFrom::Mirror(MirrorPlan { copies: 2, bytes: 64 << 20 });
+        let mirror = || DiskFrom::Mirror(MirrorPlan { layout: Layout::Raid1 { copies: 2 }, bytes: 64 << 20 });
         let configs = Plan::new(3, mirror()).configs(dir.path()).unwrap();
         for (number, config) in (1..).zip(&configs) {
             let [disk] = &config.disks[..] else { panic!("{config:?}") };

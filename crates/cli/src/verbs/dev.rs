@@ -25,8 +25,9 @@ use crate::signals::Signals;
 /// Run a captive cluster on this machine, for as long as a command or until Ctrl-C
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Node 1 has the disk; every node attaches it as the volume `disk` and exports it over NBD. With --layout raid1 each
-node has a managed disk, and the first nodes have copies of the volume: kill any node with -9, and I/O goes on.
+Node 1 has the disk; every node attaches it as the volume `disk` and exports it over NBD. With --layout each
+node has a managed disk, and the volume is on these. Of raid1 the first nodes have copies, of raid10 any two of each part: kill
+any node with -9, and I/O goes on.
 The command is run by `sh -c` and gets
   $uri1 ... $uriN  the volume at each node: nbd+unix:///disk?socket=...    $uri is $uri1
   $web1 ... $webN  the dashboard at each node: http://127.0.0.1:...
@@ -49,7 +50,8 @@ Examples:
   cards dev --disk disk.img --read-only --disk-delay 10ms --json --run 'qemu-img compare disk.img $uri2'
   cards dev --policy 'hscc depth=3' --replacement lru
   cards dev --layout raid1 --size 1G
-  cards dev --layout raid1:3 --run 'nbdcopy disk.img $uri2 & sleep 1; kill -9 $pid1; wait $!'")]
+  cards dev --layout raid1:3 --run 'nbdcopy disk.img $uri2 & sleep 1; kill -9 $pid1; wait $!'
+  cards dev --nodes 4 --layout raid10 --size 4G")]
 pub(crate) struct Dev {
     /// Number of nodes
     #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
@@ -75,12 +77,12 @@ pub(crate) struct Dev {
     #[arg(long, value_name = "FILE", conflicts_with = "size")]
     disk: Option<String>,
 
-    /// Size of the new sparse file, or of the mirrored volume
+    /// Size of the new sparse file, or of the volume over managed disks
     #[arg(long, default_value = "1G", value_parser = size::parse)]
     size: u64,
 
-    /// A mirrored volume: `raid1:N` has N copies (default 2), each on a new managed disk of another node [default: one plain
-    /// disk, at node 1]
+    /// A volume over new managed disks of the nodes: `raid1:N` has N copies (default 2), each at another node; `raid10:N` the same for
+    /// each of its parts, spread over all; `raid0` and `linear` have none [default: one plain disk, at node 1]
     #[arg(long, value_name = "LAYOUT", conflicts_with = "disk")]
     layout: Option<Layout>,
 
@@ -207,10 +209,10 @@ impl Dev {
             policy: self.policy.clone(),
             replacement: self.replacement,
             disk: match (&self.disk, self.layout) {
-                (_, Some(Layout::Raid1 { copies })) => {
-                    DiskFrom::Mirror(MirrorPlan { copies, bytes: self.size })
+                (_, Some(layout @ (Layout::Raid5 { .. } | Layout::Raid6 { .. }))) => {
+                    return Err(CaptiveError::Layout(layout));
                 }
-                (_, Some(layout)) => return Err(CaptiveError::Layout(layout)),
+                (_, Some(layout)) => DiskFrom::Mirror(MirrorPlan { layout, bytes: self.size }),
                 (Some(disk), None) if disk.contains("://") => DiskFrom::Uri(disk.clone()),
                 (Some(disk), None) => DiskFrom::File(PathBuf::from(disk)),
                 (None, None) => DiskFrom::Sparse(self.size),

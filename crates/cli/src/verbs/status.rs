@@ -383,6 +383,7 @@ mod tests {
             members: vec![member("n1", MemberState::Here), member("n2", MemberState::Up)],
             volumes: vec![Volume {
                 mirror: None,
+                striped: None,
                 name: "disk".into(),
                 disk_node: Some("n1".into()),
                 size: 1 << 30,

@@ -85,15 +85,17 @@ Examples:
         #[arg(long)]
         json: bool,
     },
-    /// Make a volume, all zero: with copies on managed disks of several nodes, or on one managed disk
+    /// Make a volume, all zero: over managed disks of several nodes, or on one managed disk
     #[command(after_help = "\
-With --layout raid1:N the daemons run: each copy is made by the node that has its disk, and any node can attach the volume
-then. With --disk PATH the volume is on that one disk, which must not be open in a daemon: stop that first, and start it
+With --layout and without --disk the daemons run: each copy is made by the node that has its disk, and any node can attach the
+volume then. With --disk PATH the volume is on that one disk, which must not be open in a daemon: stop that first, and start it
 again afterwards. Both keep a checksum of each 4 KiB.
 
 Examples:
   cards volume create data --size 10G --layout raid1
   cards volume create data --size 10G --layout raid1:3 --policy hdc
+  cards volume create big --size 100G --layout raid10
+  cards volume create scratch --size 200G --layout raid0 --on n1:fast,n2:fast,n3:fast
   cards volume create data --size 10G --layout raid1 --on n1:fast,n3:fast --json
   cards volume create scratch --size 512M --disk disk.img --json | jq -r .uuid")]
     Create(create::Create),
@@ -256,7 +258,7 @@ impl Volume {
                 let mut client = daemon.connect()?;
                 let found = client.volume(&volume)?;
                 let (size, rate) =
-                    (found.size, rate.unwrap_or(if found.mirror.is_some() { MIRROR_RATE } else { 0 }));
+                    (found.size, rate.unwrap_or(if found.is_over_nodes() { MIRROR_RATE } else { 0 }));
                 return scrub::run(&[(volume, size)], rate, json, |volume, offset, length| {
                     Ok(client.scrub(volume, offset, length)?)
                 });
@@ -271,8 +273,9 @@ impl Volume {
                 if json {
                     return output::print_json(&volume).map(|()| ExitCode::SUCCESS);
                 }
-                let mirror =
-                    volume.mirror.as_ref().map(|mirror| mirrored::show(mirror, map)).unwrap_or_default();
+                let mirror = volume.mirror.as_ref().map(|mirror| mirrored::show(mirror, map));
+                let striped = volume.striped.as_ref().map(|striped| mirrored::show_parts(striped, map));
+                let mirror = mirror.or(striped).unwrap_or_default();
                 output::print(&(show(&volume) + &mirror + &status::loss_of(&client.status()?, &volume.name)))
             }
             Verb::Attach { volume, daemon, card, policy, takeover, json } => {
@@ -324,9 +327,14 @@ fn list(volumes: &[cards_admin::Volume]) -> String {
     if volumes.is_empty() {
         return "No volumes: no node of the cluster that is up contributes a disk, and none was created over several nodes' disks.\n".into();
     }
-    let mirrors = volumes.iter().filter_map(|volume| Some((volume, volume.mirror.as_ref()?)));
-    let lines = mirrors
-        .map(|(volume, mirror)| format!("  {}: {}, {}\n", volume.name, mirror.layout, mirror.health()));
+    let lines = volumes.iter().filter_map(|volume| {
+        let (layout, health) = match (&volume.mirror, &volume.striped) {
+            (Some(mirror), _) => (&mirror.layout, mirror.health()),
+            (None, Some(striped)) => (&striped.layout, striped.health()),
+            (None, None) => return None,
+        };
+        Some(format!("  {}: {layout}, {health}\n", volume.name))
+    });
     status::volumes(volumes) + &lines.collect::<String>()
 }
 
@@ -342,7 +350,7 @@ fn show(volume: &cards_admin::Volume) -> String {
     if let Some(reason) = &volume.reason {
         line("reason", reason.clone());
     }
-    if volume.mirror.is_none() {
+    if volume.mirror.is_none() && volume.striped.is_none() {
         line("disk node", disk_node(volume));
     }
     let known = |bytes: u64, text: String| if bytes == 0 { "unknown".into() } else { text };
@@ -390,6 +398,7 @@ mod tests {
         let card = Card { mode: Mode::Rw, read_ahead: ReadAhead::Off, clients: 0, limit: None, device: None };
         let volume = |read_only| Volume {
             mirror: None,
+            striped: None,
             name: "model".into(),
             disk_node: Some("n1".into()),
             size: 1 << 30,

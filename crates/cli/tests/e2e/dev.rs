@@ -123,6 +123,25 @@ fn a_mirrored_volume_outlives_each_of_its_nodes() {
     assert!(counters.node(3, "writes") > 0, "{}", counters.text());
 }
 
+#[test]
+fn a_volume_over_all_disks_outlives_any_of_its_nodes() {
+    need!("nbdcopy");
+    let dir = scratch();
+    let (image, out) = (dir.path().join("in.img"), dir.path().join("out.img"));
+    content::image(&image, 16 * MIB, 6);
+    let script = format!(
+        "set -e
+        {CARDS} volume show disk --socket $CARDS_DIR/node3/admin.sock | grep -q 'raid10:2, 6 of 6 parts have all copies in sync'
+        nbdcopy {} $uri3
+        kill -9 $pid1
+        nbdcopy $uri2 {}",
+        image.display(),
+        out.display()
+    );
+    dev("--nodes 3 --layout raid10 --size 16M --cache 8M", &script).ok();
+    content::check(&fs::read(out).unwrap(), 0, 6);
+}
+
 /// Leases of cards are so long that the command would not end if the first write waited for them.
 #[test]
 fn a_new_mirrored_volume_is_written_at_once() {
@@ -142,7 +161,9 @@ fn a_mirrored_volume_that_cannot_be_is_refused_with_the_remedy() {
         ("--layout raid1 --read-only", "--read-only: only a plain disk has that"),
         ("--layout raid1 --size 5000", "use a multiple of 4K"),
         ("--layout raid1 --block 96K", "use a power of two from 4K to 1M"),
-        ("--layout raid5", "use raid1:N for N copies"),
+        ("--layout raid5", "use raid1:N or raid10:N for N copies"),
+        ("--nodes 1 --layout raid10", "add --nodes 2, or leave --layout out"),
+        ("--nodes 1 --layout raid0 --mode exclusive", "use --layout raid1, or another mode"),
         ("--layout raid1 --disk disk.img", "cannot be used with"),
     ] {
         let refused = dev(flags, "touch started").fails();

@@ -49,6 +49,7 @@ mod sharing;
 mod silence;
 mod sim;
 mod starting;
+mod striped;
 mod suites;
 mod tls;
 mod top;

@@ -354,7 +354,7 @@ fn volumes_are_made_and_removed_while_no_daemon_has_the_disk() {
     );
     fails(
         &["volume", "create", "x", "--size", "1M", "--disk", at, "--layout", "raid1"],
-        "--layout raid1:2: its copies are on disks of several nodes, and --disk names one",
+        "--layout raid1:2: it is on disks of several nodes, and --disk names one",
     );
     create("log", "2M").ok();
     fails(&["volume", "remove", "data", "--disk", at], "add --force=data");

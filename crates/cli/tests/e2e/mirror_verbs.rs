@@ -290,7 +290,7 @@ fn what_cannot_be_created_is_refused_before_anything_is_asked() {
         assert!(done.stderr.contains(said), "{line}: {}", done.stderr);
     };
     refused("volume create x --size 1M", "--layout");
-    refused("volume create x --size 1M --layout linear", "made on that disk, with --disk PATH");
+    refused("volume create x --size 1M --layout raid0 --disk /none", "--disk names one");
     refused("volume create x --size 1M --layout raid5:2+1", "volumes of this layout cannot be made yet");
     refused("volume create x --size 1M --layout raid1 --disk /none", "--disk names one");
     refused("volume create x --size 1M --disk /none --on n1:fast", "--on");

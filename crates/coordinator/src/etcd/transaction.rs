@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use crate::ids::Incarnation;
 use crate::record::{
     Damage, HEAD, Head, Record, Write, attachment_key, attachments_prefix, certificate_key, disk_key,
-    group_key, managed_key, map_key, member_key, store_key, volume_key,
+    group_key, managed_key, map_key, member_key, store_key, striped_key, volume_key,
 };
 use crate::registry::{Effects, LeaseChange};
 
@@ -193,6 +193,7 @@ fn operation(keys: &Keys, write: &Write) -> Operation {
         Write::DeleteAttachment { node, volume } => Operation::delete(keys.of(&attachment_key(node, volume))),
         Write::DeleteCertificate { name, key } => Operation::delete(keys.of(&certificate_key(name, key))),
         Write::DeleteManagedDisk(uuid) => Operation::delete(keys.of(&managed_key(uuid))),
+        Write::DeleteStriped(name) => Operation::delete(keys.of(&striped_key(name))),
         Write::DeleteGroup(name) => Operation::delete(keys.of(&group_key(name))),
         Write::DeleteMap(number) => Operation::delete(keys.of(&map_key(*number))),
         Write::DeleteAttachmentsOf(node) => {

@@ -4,6 +4,7 @@
 //! registry, which names those that it succeeds: nodes that follow one of these turn to it, and arbiters of one of these put their part
 //! aside. Its epoch and revision are above all that the other nodes can have heard of.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::{MetadataExt as _, chown};
 use std::path::{Path, PathBuf};
 
@@ -152,7 +153,9 @@ impl Survivor {
         view.groups
             .values()
             .filter(|group| group.state == GroupState::Ready)
-            .map(|group| group.name.clone())
+            .map(|group| group.volume().to_owned())
+            .collect::<BTreeSet<_>>()
+            .into_iter()
             .collect()
     }
 

@@ -122,8 +122,8 @@ impl GroupColumn {
     }
 }
 
-/// A volume whose bytes are on managed disks of several nodes. It is one placement group (of number 0 in the column tables of its
-/// disks); its name is that of no other volume, plain ones included.
+/// A volume whose bytes are on managed disks of several nodes, and which is one placement group (of number 0 in the column tables of its
+/// disks); its name is that of no other volume, plain ones included. Or one of the parts of a [`super::StripedVolume`].
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GroupVolume {
@@ -144,6 +144,9 @@ pub struct GroupVolume {
     pub modes: BTreeSet<AttachMode>,
     /// Where it is between its creation and its end.
     pub state: GroupState,
+    /// Which part of a volume it is, whose name and UUID it has; none: a whole one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<u16>,
     /// Its columns: each is a whole copy. The place of one that was removed is free for the next one.
     pub columns: Vec<GroupColumn>,
 }

@@ -88,6 +88,14 @@ fn each() -> Vec<Refusal> {
             fitting: usize::MAX,
             domains: vec![DiskSpace { domain: text(), node: text(), disk: text(), room: u64::MAX }],
         },
+        Refusal::NoStripes {
+            volume: text(),
+            shape: text(),
+            most: u64::MAX,
+            domains: vec![DiskSpace { domain: text(), node: text(), disk: text(), room: u64::MAX }],
+        },
+        Refusal::BadLayout { volume: text(), layout: text() },
+        Refusal::SameDisk { volume: text(), disk: text() },
         Refusal::NoCopyThere { volume: text(), disk: text(), copies: vec![text(), text()] },
         Refusal::BeingReplaced { volume: text(), from: text(), by: text() },
         Refusal::HasCopy { volume: text(), disk: text() },
@@ -158,6 +166,9 @@ const fn tag(refusal: &Refusal) -> &'static str {
         Refusal::OtherCopies { .. } => "other-copies",
         Refusal::SameDomain { .. } => "same-domain",
         Refusal::NoPlace { .. } => "no-place",
+        Refusal::NoStripes { .. } => "no-stripes",
+        Refusal::BadLayout { .. } => "bad-layout",
+        Refusal::SameDisk { .. } => "same-disk",
         Refusal::NoCopyThere { .. } => "no-copy-there",
         Refusal::BeingReplaced { .. } => "being-replaced",
         Refusal::HasCopy { .. } => "has-copy",
@@ -188,5 +199,5 @@ fn every_refusal_comes_back_from_json_as_it_was_under_its_tag() {
         assert_eq!(serde_json::from_str::<Refusal>(&json).unwrap(), refusal);
         tags.insert(tag(&refusal));
     }
-    assert_eq!(tags.len(), 64, "each once");
+    assert_eq!(tags.len(), 67, "each once");
 }

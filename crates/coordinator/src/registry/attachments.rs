@@ -21,7 +21,12 @@ pub(super) fn attach(
     if let Some(group) = group.filter(|group| group.state != GroupState::Ready) {
         return Err(Refusal::NotReady { volume: volume.to_owned(), state: group.state });
     }
+    let striped = registry.striped.get(volume);
+    if let Some(striped) = striped.filter(|striped| striped.state != GroupState::Ready) {
+        return Err(Refusal::NotReady { volume: volume.to_owned(), state: striped.state });
+    }
     let modes = registry.volumes.get(volume).map(|volume| &volume.modes).or(group.map(|group| &group.modes));
+    let modes = modes.or(striped.map(|striped| &striped.modes));
     let Some(modes) = modes else {
         return Err(Refusal::UnknownVolume { volume: volume.to_owned() });
     };

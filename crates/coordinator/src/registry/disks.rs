@@ -58,7 +58,7 @@ pub(super) fn put_volume(draft: &mut Draft<'_>, volume: &Volume) -> Result<(), R
     check_name("disk", &volume.disk)?;
     check_policy(name, &volume.policy)?;
     check_block(name, volume.block_bytes)?;
-    if registry.groups.contains_key(name) {
+    if registry.groups.contains_key(name) || registry.striped.contains_key(name) {
         return Err(Refusal::VolumeExists { volume: name.clone() });
     }
     if volume.modes.is_empty() {

@@ -77,6 +77,11 @@ impl<'a> Draft<'a> {
         self.writes.push(write);
     }
 
+    /// Whether a group's record is deleted by what is collected so far.
+    pub(super) fn deletes_group(&self, name: &str) -> bool {
+        self.writes.iter().any(|write| matches!(write, Write::DeleteGroup(deleted) if deleted == name))
+    }
+
     pub(super) fn lease(&mut self, change: LeaseChange) {
         self.leases.push(change);
     }

@@ -1,5 +1,7 @@
 //! Managed disks, the volumes over them, and the maps of those.
 
+use std::collections::BTreeSet;
+
 use cards_array::group::{COLUMNS_MAX, Map, MapBytesError, Member as Process, State, Term};
 use cards_core::NodeId;
 use cards_layout::domain::Name;
@@ -7,14 +9,16 @@ use cards_layout::format::{UNIT, Uuid};
 
 use crate::change::{NewExclusivity, NewGroup, NewMap, ToldColumn, ToldDisk};
 use crate::record::{
-    ColumnState, GroupColumn, GroupMap, GroupNumbers, GroupState, GroupVolume, ManagedDisk, Record, Write,
+    AttachMode, ColumnState, GroupColumn, GroupMap, GroupNumbers, GroupState, GroupVolume, ManagedDisk,
+    Record, Write,
 };
 use crate::refusal::Refusal;
 use crate::seat::Seat;
 
 use super::disks::{check_block, check_detached, check_policy};
 use super::draft::Draft;
-use super::placement;
+use super::placement::{self, Promised};
+use super::striped;
 use super::{DOMAIN_BYTES_MAX, GROUPS_MAX, MANAGED_DISKS_MAX, REMOVALS_MAX, Registry, check_name, printable};
 
 /// Blocks are numbered in 32 bits.
@@ -52,7 +56,7 @@ pub(super) fn put_disk(draft: &mut Draft<'_>, seat: &Seat, told: &ToldDisk) -> R
                 return Err(Refusal::DiskCloned { disk, uuid: told.uuid.to_string(), node });
             }
             if let Some(volume) = registry.columns_on(told.uuid).next() {
-                return Err(Refusal::DiskMoved { disk, node, volume: volume.name.clone() });
+                return Err(Refusal::DiskMoved { disk, node, volume: volume.volume().to_owned() });
             }
         }
         Some(_) => {}
@@ -70,7 +74,7 @@ pub(super) fn put_disk(draft: &mut Draft<'_>, seat: &Seat, told: &ToldDisk) -> R
         return Err(Refusal::DiskReplaced {
             disk: disk.place(),
             uuid: other.uuid.to_string(),
-            volume: volume.name.clone(),
+            volume: volume.volume().to_owned(),
         });
     }
     draft.write(Write::Put(Record::ManagedDisk(disk)));
@@ -90,7 +94,7 @@ pub(super) fn remove_disk(draft: &mut Draft<'_>, uuid: Uuid) -> Result<(), Refus
             column.state == ColumnState::Leaving && !registry.is_in_map(group, number)
         });
         if !has_left && (is_live || group.state != GroupState::Removing) {
-            let (disk, node, volume) = (disk.name.clone(), disk.node.clone(), group.name.clone());
+            let (disk, node, volume) = (disk.name.clone(), disk.node.clone(), group.volume().to_owned());
             return Err(Refusal::HasColumn { disk, node, volume });
         }
         removed(draft, group, |column| column.disk == uuid);
@@ -99,64 +103,95 @@ pub(super) fn remove_disk(draft: &mut Draft<'_>, uuid: Uuid) -> Result<(), Refus
     Ok(())
 }
 
-pub(super) fn create(draft: &mut Draft<'_>, new: &NewGroup) -> Result<(), Refusal> {
-    let registry = draft.registry;
-    let name = &new.name;
+/// Whether a volume over managed disks can have the name and the UUID: false if it has them already, because the answer was lost.
+pub(super) fn is_new(registry: &Registry, name: &str, uuid: Uuid) -> Result<bool, Refusal> {
     check_name("volume", name)?;
     // The disks have it in their tables.
     if name.parse::<Name>().is_err() {
-        return Err(Refusal::BadDiskName { volume: name.clone() });
+        return Err(Refusal::BadDiskName { volume: name.to_owned() });
     }
     if let Some(volume) = registry.volumes.get(name) {
         let node = registry.disks.get(&volume.disk).map(|disk| disk.node.clone()).unwrap_or_default();
-        return Err(Refusal::VolumeNameTaken { volume: name.clone(), node });
+        return Err(Refusal::VolumeNameTaken { volume: name.to_owned(), node });
     }
-    if let Some(before) = registry.groups.get(name) {
+    let group = registry.groups.get(name).map(|group| (group.uuid, group.state));
+    let before = group.or(registry.striped.get(name).map(|striped| (striped.uuid, striped.state)));
+    if let Some((of, state)) = before {
         // The answer to the first was lost.
-        if before.uuid == new.uuid && before.state != GroupState::Removing {
-            return Ok(());
+        if of == uuid && state != GroupState::Removing {
+            return Ok(false);
         }
-        return Err(match before.state {
-            GroupState::Removing => {
-                Refusal::BeingRemoved { volume: name.clone(), nodes: with_columns(before) }
-            }
-            GroupState::Making | GroupState::Ready => Refusal::VolumeExists { volume: name.clone() },
+        let volume = name.to_owned();
+        return Err(match state {
+            GroupState::Removing => Refusal::BeingRemoved { nodes: registry.with_columns(name), volume },
+            GroupState::Making | GroupState::Ready => Refusal::VolumeExists { volume },
         });
     }
-    if new.uuid.is_nil() || registry.groups.values().any(|group| group.uuid.key() == new.uuid.key()) {
-        return Err(Refusal::UuidTaken { volume: name.clone(), uuid: new.uuid.to_string() });
+    if uuid.is_nil() || registry.groups.values().any(|group| group.uuid.key() == uuid.key()) {
+        return Err(Refusal::UuidTaken { volume: name.to_owned(), uuid: uuid.to_string() });
     }
-    if registry.groups.len() >= GROUPS_MAX {
-        return Err(Refusal::TooMany { kind: "volumes over managed disks".to_owned(), max: GROUPS_MAX });
+    Ok(true)
+}
+
+/// Sizes, policy and modes are those that a volume can have.
+pub(super) fn check_shape(
+    name: &str,
+    bytes: u64,
+    block_bytes: u64,
+    policy: &str,
+    modes: &BTreeSet<AttachMode>,
+) -> Result<(), Refusal> {
+    check_policy(name, policy)?;
+    check_block(name, block_bytes)?;
+    if modes.is_empty() {
+        return Err(Refusal::NoModes { volume: name.to_owned() });
     }
-    check_policy(name, &new.policy)?;
-    check_block(name, new.block_bytes)?;
-    if new.modes.is_empty() {
-        return Err(Refusal::NoModes { volume: name.clone() });
-    }
-    let is_size = new.bytes > 0
-        && new.bytes.is_multiple_of(UNIT as u64)
-        && new.bytes.div_ceil(new.block_bytes) <= BLOCKS_MAX;
+    let is_size = bytes > 0 && bytes.is_multiple_of(UNIT as u64) && bytes.div_ceil(block_bytes) <= BLOCKS_MAX;
     if !is_size {
-        let bytes_max = BLOCKS_MAX * new.block_bytes;
-        return Err(Refusal::BadSize { volume: name.clone(), bytes: new.bytes, bytes_max });
+        let bytes_max = BLOCKS_MAX * block_bytes;
+        return Err(Refusal::BadSize { volume: name.to_owned(), bytes, bytes_max });
     }
-    if !(2..=COLUMNS_MAX).contains(&usize::from(new.copies)) {
-        return Err(Refusal::BadCopies { volume: name.clone(), copies: new.copies, copies_max: COLUMNS_MAX });
+    Ok(())
+}
+
+/// So many numbers of groups are given: the first of them.
+pub(super) fn give_numbers(draft: &mut Draft<'_>, groups: usize) -> Result<u32, Refusal> {
+    let registry = draft.registry;
+    if registry.groups.len().saturating_add(groups) > GROUPS_MAX {
+        let kind = "volumes over managed disks, and parts of them,".to_owned();
+        return Err(Refusal::TooMany { kind, max: GROUPS_MAX });
     }
-    let disks = placement::place(registry, new)?;
-    let column = |disk: &ManagedDisk| GroupColumn {
+    let number = registry.numbers.next;
+    let Some(next) = u32::try_from(groups).ok().and_then(|groups| number.checked_add(groups)) else {
+        return Err(Refusal::TooMany { kind: "volume numbers in use".to_owned(), max: u32::MAX as usize });
+    };
+    draft.write(Write::Put(Record::GroupNumbers(GroupNumbers { next })));
+    Ok(number)
+}
+
+/// A column that is to be made.
+pub(super) fn new_column(disk: &ManagedDisk) -> GroupColumn {
+    GroupColumn {
         node: disk.node.clone(),
         disk: disk.uuid,
         disk_name: disk.name.clone(),
         state: ColumnState::Missing,
         replaces: None,
-    };
-    let number = registry.numbers.next;
-    let Some(next) = number.checked_add(1) else {
-        return Err(Refusal::TooMany { kind: "volume numbers in use".to_owned(), max: u32::MAX as usize });
-    };
-    draft.write(Write::Put(Record::GroupNumbers(GroupNumbers { next })));
+    }
+}
+
+pub(super) fn create(draft: &mut Draft<'_>, new: &NewGroup) -> Result<(), Refusal> {
+    let registry = draft.registry;
+    let name = &new.name;
+    if !is_new(registry, name, new.uuid)? {
+        return Ok(());
+    }
+    check_shape(name, new.bytes, new.block_bytes, &new.policy, &new.modes)?;
+    if !(2..=COLUMNS_MAX).contains(&usize::from(new.copies)) {
+        return Err(Refusal::BadCopies { volume: name.clone(), copies: new.copies, copies_max: COLUMNS_MAX });
+    }
+    let disks = placement::place(registry, new)?;
+    let number = give_numbers(draft, 1)?;
     draft.write(Write::Put(Record::Group(GroupVolume {
         name: name.clone(),
         number,
@@ -166,7 +201,8 @@ pub(super) fn create(draft: &mut Draft<'_>, new: &NewGroup) -> Result<(), Refusa
         policy: new.policy.clone(),
         modes: new.modes.clone(),
         state: GroupState::Making,
-        columns: disks.into_iter().map(column).collect(),
+        part: None,
+        columns: disks.into_iter().map(new_column).collect(),
     })));
     Ok(())
 }
@@ -176,7 +212,8 @@ pub(super) fn column_made(draft: &mut Draft<'_>, told: &ToldColumn) -> Result<()
     draft.live(&told.seat)?;
     let (group, position) = registry.column_of(told)?;
     if group.state == GroupState::Removing {
-        return Err(Refusal::BeingRemoved { volume: group.name.clone(), nodes: with_columns(group) });
+        let (volume, nodes) = (group.volume().to_owned(), registry.with_columns(group.volume()));
+        return Err(Refusal::BeingRemoved { volume, nodes });
     }
     // Also one that is to leave.
     if group.columns[position].state != ColumnState::Missing {
@@ -189,6 +226,7 @@ pub(super) fn column_made(draft: &mut Draft<'_>, told: &ToldColumn) -> Result<()
         next.state = GroupState::Ready;
         let map = registry.first_map(&next)?;
         draft.write(Write::Put(Record::Map(GroupMap::new(next.number, 0, &map))));
+        striped::part_ready(draft, &next);
     }
     draft.write(Write::Put(Record::Group(next)));
     has_free(draft, told);
@@ -196,7 +234,8 @@ pub(super) fn column_made(draft: &mut Draft<'_>, told: &ToldColumn) -> Result<()
 }
 
 pub(super) fn remove(draft: &mut Draft<'_>, name: &str) -> Result<(), Refusal> {
-    let Some(group) = draft.registry.groups.get(name) else { return check_name("volume", name) };
+    let group = draft.registry.groups.get(name).filter(|group| group.part.is_none());
+    let Some(group) = group else { return check_name("volume", name) };
     check_detached(draft, name)?;
     if group.state != GroupState::Removing {
         draft.write(Write::Put(Record::Group(GroupVolume { state: GroupState::Removing, ..group.clone() })));
@@ -208,7 +247,7 @@ pub(super) fn column_removed(draft: &mut Draft<'_>, told: &ToldColumn) -> Result
     let registry = draft.registry;
     draft.live(&told.seat)?;
     // It was the last one, and the answer was lost.
-    if !registry.groups.values().any(|group| group.uuid == told.volume) {
+    if !registry.groups.values().any(|group| told.is_of(group)) {
         return Ok(());
     }
     let Ok((group, position)) = registry.column_of(told) else {
@@ -218,7 +257,10 @@ pub(super) fn column_removed(draft: &mut Draft<'_>, told: &ToldColumn) -> Result
     let has_left =
         group.columns[position].state == ColumnState::Leaving && !registry.is_in_map(group, position as u8);
     if group.state != GroupState::Removing && !has_left {
-        return Err(Refusal::NotBeingRemoved { volume: group.name.clone(), node: told.seat.name.clone() });
+        return Err(Refusal::NotBeingRemoved {
+            volume: group.volume().to_owned(),
+            node: told.seat.name.clone(),
+        });
     }
     removed(draft, group, |column| column.disk == told.disk);
     has_free(draft, told);
@@ -230,12 +272,12 @@ pub(super) fn put_map(draft: &mut Draft<'_>, new: &NewMap) -> Result<(), Refusal
     if held.map == new.map {
         return Ok(());
     }
-    let (volume, before) = (group.name.clone(), new.before());
+    let (volume, before) = (group.volume().to_owned(), new.before());
     if held.term() != before || held.fence != new.fence {
         let (generation, epoch, fence) = (held.generation, held.epoch, held.fence);
         return Err(Refusal::MapNotTaken { volume, generation, epoch, fence });
     }
-    let bad = |problem: String| Refusal::BadMap { volume: group.name.clone(), problem };
+    let bad = |problem: String| Refusal::BadMap { volume: group.volume().to_owned(), problem };
     let map = Map::decode(&new.map).map_err(|error| bad(error.to_string()))?;
     check_map(group, &map).map_err(|problem| bad(problem.to_owned()))?;
     let held_map = held.decode().map_err(|error| bad(error.to_string()))?;
@@ -259,11 +301,11 @@ pub(super) fn put_map(draft: &mut Draft<'_>, new: &NewMap) -> Result<(), Refusal
 
 pub(super) fn put_exclusivity(draft: &mut Draft<'_>, new: &NewExclusivity) -> Result<(), Refusal> {
     let (group, held) = draft.registry.map_of(new.number)?;
-    let bad = |problem: String| Refusal::BadMap { volume: group.name.clone(), problem };
+    let bad = |problem: String| Refusal::BadMap { volume: group.volume().to_owned(), problem };
     let map = held.decode().map_err(|error| bad(error.to_string()))?;
     if !new.exclusivity.is_of(&map) {
         return Err(Refusal::NotPrimary {
-            volume: group.name.clone(),
+            volume: group.volume().to_owned(),
             since: new.exclusivity.since,
             epoch: map.since,
         });
@@ -285,7 +327,7 @@ pub(super) fn fence_map(draft: &mut Draft<'_>, number: u32, fence: u64) -> Resul
 
 /// What a map says of a volume that is not so.
 pub(super) fn check_map(group: &GroupVolume, map: &Map) -> Result<(), &'static str> {
-    if map.volume != group.uuid || map.group != 0 {
+    if map.volume != group.uuid || map.group != group.group() {
         return Err("is of another volume");
     }
     if map.columns.len() > group.columns.len() {
@@ -322,10 +364,11 @@ pub(super) fn replace(
     volume: &str,
     from: Uuid,
     to: Option<Uuid>,
+    promised: &mut Promised,
 ) -> Result<(), Refusal> {
     let registry = draft.registry;
     let (group, map) = registry.ready(volume)?;
-    let name = || volume.to_owned();
+    let name = || group.described();
     let Some((number, leaving)) = group.there().find(|(_, column)| column.disk == from) else {
         let copies = group.there().map(|(_, column)| column.place()).collect();
         return Err(Refusal::NoCopyThere { volume: name(), disk: from.to_string(), copies });
@@ -345,14 +388,9 @@ pub(super) fn replace(
     // One that is not filled yet is given up for the next one.
     let replaces = if state == State::Sync { number } else { leaving.replaces.unwrap_or(number) };
     let is_in_sync = state == State::Sync;
-    let disk = placement::successor(registry, group, (leaving, is_in_sync), to)?;
-    let new = GroupColumn {
-        node: disk.node.clone(),
-        disk: disk.uuid,
-        disk_name: disk.name.clone(),
-        state: ColumnState::Missing,
-        replaces: Some(replaces),
-    };
+    let disk = placement::successor(registry, group, (leaving, is_in_sync), to, promised)?;
+    *promised.entry(disk.uuid).or_default() += disk.taken_by(group.bytes);
+    let new = GroupColumn { replaces: Some(replaces), ..new_column(disk) };
     let is_free = |(number, column): (usize, &GroupColumn)| {
         column.state == ColumnState::Removed && !registry.is_in_map(group, number as u8)
     };
@@ -430,6 +468,7 @@ fn removed(draft: &mut Draft<'_>, group: &GroupVolume, is_it: impl Fn(&GroupColu
     if draft.registry.maps.contains_key(&next.number) {
         draft.write(Write::DeleteMap(next.number));
     }
+    striped::part_removed(draft, &next);
     draft.write(Write::DeleteGroup(next.name));
 }
 
@@ -451,11 +490,6 @@ fn has_free(draft: &mut Draft<'_>, told: &ToldColumn) {
     }
 }
 
-/// The nodes that have not said that their columns are gone.
-fn with_columns(group: &GroupVolume) -> Vec<String> {
-    group.there().map(|(_, column)| column.node.clone()).collect()
-}
-
 impl Registry {
     /// The volumes that have a column on a managed disk, or may have.
     pub(super) fn columns_on(&self, disk: Uuid) -> impl Iterator<Item = &GroupVolume> {
@@ -463,10 +497,23 @@ impl Registry {
         self.groups.values().filter(move |group| group.columns.iter().any(has))
     }
 
+    /// The nodes that have not said that their columns of a volume are gone.
+    fn with_columns(&self, volume: &str) -> Vec<String> {
+        let mut nodes = Vec::new();
+        for group in self.groups.values().filter(|group| group.volume() == volume) {
+            for (_, column) in group.there() {
+                if !nodes.contains(&column.node) {
+                    nodes.push(column.node.clone());
+                }
+            }
+        }
+        nodes
+    }
+
     /// The column that its node tells of: the volume, and its position there.
     fn column_of(&self, told: &ToldColumn) -> Result<(&GroupVolume, usize), Refusal> {
         let (volume, node) = (told.volume.to_string(), told.seat.name.clone());
-        let group = self.groups.values().find(|group| group.uuid == told.volume);
+        let group = self.groups.values().find(|group| told.is_of(group));
         let is_it = |column: &GroupColumn| {
             column.disk == told.disk && column.node == node && column.state != ColumnState::Removed
         };
@@ -484,7 +531,7 @@ impl Registry {
         let unknown = || Refusal::UnknownVolume { volume: printable(volume) };
         let group = self.groups.get(volume).ok_or_else(unknown)?;
         if group.state != GroupState::Ready {
-            return Err(Refusal::NotMade { volume: group.name.clone(), state: group.state });
+            return Err(Refusal::NotMade { volume: group.volume().to_owned(), state: group.state });
         }
         let (_, held) = self.map_of(group.number)?;
         let bad =
@@ -507,7 +554,7 @@ impl Registry {
 
     /// All columns are in sync: nothing was written to any. The first column's node that is live orders the first commands.
     fn first_map(&self, group: &GroupVolume) -> Result<Map, Refusal> {
-        let bad = |problem: String| Refusal::BadMap { volume: group.name.clone(), problem };
+        let bad = |problem: String| Refusal::BadMap { volume: group.volume().to_owned(), problem };
         let mut members = Vec::new();
         for column in &group.columns {
             let member = self.members.get(&column.node);
@@ -522,6 +569,6 @@ impl Registry {
         let first = members.iter().find(|member| member.state.is_live()).or(members.first());
         let Some(first) = first else { return Err(bad("has no columns".to_owned())) };
         let primary = Process { node: NodeId(first.id), incarnation: first.incarnation.0 };
-        Map::first(group.uuid, 0, primary, &disks).map_err(|error| bad(error.to_string()))
+        Map::first(group.uuid, group.group(), primary, &disks).map_err(|error| bad(error.to_string()))
     }
 }

@@ -1,6 +1,7 @@
 //! Where the columns of a new volume go: one in each failure domain and at each node, on the disks with the most free space.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use cards_layout::format::Uuid;
 
@@ -9,6 +10,9 @@ use crate::record::{ColumnState, GroupColumn, GroupVolume, ManagedDisk, MemberSt
 use crate::refusal::{DiskSpace, Refusal};
 
 use super::Registry;
+
+/// Bytes of disks that other columns of the same change are to have.
+pub(super) type Promised = BTreeMap<Uuid, u64>;
 
 /// The disks for the columns of a new volume, in their order: those that it names, or those with the most free space.
 pub(super) fn place<'a>(registry: &'a Registry, new: &NewGroup) -> Result<Vec<&'a ManagedDisk>, Refusal> {
@@ -48,7 +52,11 @@ pub(super) fn successor<'a>(
     group: &GroupVolume,
     (leaving, is_in_sync): (&GroupColumn, bool),
     to: Option<Uuid>,
+    promised: &Promised,
 ) -> Result<&'a ManagedDisk, Refusal> {
+    let room_on = |disk: &ManagedDisk| {
+        registry.room_on(disk).saturating_sub(promised.get(&disk.uuid).copied().unwrap_or(0))
+    };
     let disk_of = |column: &GroupColumn| registry.managed.get(&column.disk);
     let others: Vec<&ManagedDisk> = group
         .there()
@@ -68,19 +76,19 @@ pub(super) fn successor<'a>(
             return Err(Refusal::DiskAway { disk: disk.name.clone(), node: disk.node.clone() });
         }
         if group.there().any(|(_, column)| column.disk == uuid) {
-            return Err(Refusal::HasCopy { volume: group.name.clone(), disk: disk.place() });
+            return Err(Refusal::HasCopy { volume: group.described(), disk: disk.place() });
         }
         if let Some(other) = others.iter().find(|other| is_near(disk, other)) {
             let (disks, domain) = (format!("{} and {}", disk.place(), other.place()), other.domain.clone());
-            return Err(Refusal::SameDomain { volume: group.name.clone(), disks, domain });
+            return Err(Refusal::SameDomain { volume: group.described(), disks, domain });
         }
         if let Some((_, column)) = has_column(disk) {
             let (disk, copy) = (disk.place(), column.place());
-            return Err(Refusal::SameNode { volume: group.name.clone(), disk, copy });
+            return Err(Refusal::SameNode { volume: group.described(), disk, copy });
         }
-        let room = registry.room_on(disk);
+        let room = room_on(disk);
         if disk.taken_by(group.bytes) > room {
-            let (volume, bytes, free) = (group.name.clone(), disk.taken_by(group.bytes), disk.free);
+            let (volume, bytes, free) = (group.described(), disk.taken_by(group.bytes), disk.free);
             return Err(Refusal::NoRoom { volume, disk: disk.place(), bytes, free, room });
         }
         return Ok(disk);
@@ -90,21 +98,21 @@ pub(super) fn successor<'a>(
         .values()
         .filter(|disk| is_joined(registry, disk) && disk.uuid != leaving.disk)
         .filter(|disk| others.iter().all(|other| !is_near(disk, other)) && has_column(disk).is_none())
-        .map(|disk| (registry.room_on(disk), disk))
+        .map(|disk| (room_on(disk), disk))
         .collect();
     disks.sort_by_key(|(room, disk)| (Reverse(*room), &disk.domain, disk.uuid));
     match disks.first() {
         Some((room, disk)) if disk.taken_by(group.bytes) <= *room => Ok(disk),
         _ => {
             let domains = disks.iter().map(|(room, disk)| DiskSpace::new(disk, *room)).collect();
-            let (volume, from, bytes) = (group.name.clone(), leaving.place(), group.bytes);
+            let (volume, from, bytes) = (group.described(), leaving.place(), group.bytes);
             Err(Refusal::NoSpare { volume, from, bytes, domains })
         }
     }
 }
 
 /// One failure may take both.
-fn is_near(one: &ManagedDisk, other: &ManagedDisk) -> bool {
+pub(super) fn is_near(one: &ManagedDisk, other: &ManagedDisk) -> bool {
     one.domain == other.domain || one.node == other.node
 }
 
@@ -137,7 +145,7 @@ fn named<'a>(registry: &'a Registry, new: &NewGroup) -> Result<Vec<&'a ManagedDi
     Ok(disks)
 }
 
-fn is_joined(registry: &Registry, disk: &ManagedDisk) -> bool {
+pub(super) fn is_joined(registry: &Registry, disk: &ManagedDisk) -> bool {
     registry.members.get(&disk.node).is_some_and(|member| member.state == MemberState::Joined)
 }
 

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::record::{
-    AttachMode, Attachment, ColumnState, Damage, GROUP_NUMBER_MIN, GROUP_NUMBERS, GroupState, HEAD, SCHEMA,
-    attachment_key, disk_key, group_key, managed_key, map_key, member_key, store_key, volume_key,
+    AttachMode, Attachment, ColumnState, Damage, GROUP_NUMBER_MIN, GROUP_NUMBERS, GroupState, GroupVolume,
+    HEAD, PARTS_MAX, SCHEMA, attachment_key, disk_key, group_key, managed_key, map_key, member_key,
+    part_name, store_key, striped_key, volume_key,
 };
 
 use super::attachments::excludes;
@@ -100,13 +101,15 @@ impl Registry {
         let (mut numbers, mut volumes) = (BTreeSet::new(), BTreeSet::new());
         for group in self.groups.values() {
             let key = group_key(&group.name);
-            require(check_name("volume", &group.name).is_ok(), &key, "has a name that is none")?;
+            require(check_name("volume", group.volume()).is_ok(), &key, "has a name that is none")?;
+            self.verify_part(group)?;
             require(!self.volumes.contains_key(&group.name), &key, "has the name of another volume")?;
             require(group.block_bytes.is_power_of_two(), &key, "has blocks of no power of two")?;
             let is_given = (GROUP_NUMBER_MIN..self.numbers.next).contains(&group.number);
             require(is_given, &key, "has a number that was not given")?;
             require(numbers.insert(group.number), &key, "has the number of another volume")?;
-            require(volumes.insert(group.uuid.key()), &key, "has the UUID of another volume")?;
+            let identity = (group.uuid.key(), group.part);
+            require(volumes.insert(identity), &key, "has the UUID of another volume")?;
             let there = group.columns.iter().filter(|column| column.state != ColumnState::Removed);
             let is_known = |disk| self.managed.contains_key(disk);
             let has_disks = there.into_iter().all(|column| is_known(&column.disk));
@@ -119,6 +122,7 @@ impl Registry {
             };
             require(may, &key, "is ready without a map, or has one before")?;
         }
+        self.verify_striped()?;
         for map in self.maps.values() {
             let key = map_key(map.number);
             let Some(group) = self.group(map.number) else {
@@ -133,6 +137,61 @@ impl Registry {
         Ok(())
     }
 
+    /// A part is one of a volume that knows it.
+    fn verify_part(&self, group: &GroupVolume) -> Result<(), Damage> {
+        let key = group_key(&group.name);
+        let Some(part) = group.part else { return Ok(()) };
+        require(
+            group.name == part_name(group.volume(), part),
+            &key,
+            "has a name that is not that of its part",
+        )?;
+        let striped = self.striped.get(group.volume());
+        let is_known = striped.is_some_and(|striped| {
+            striped.uuid == group.uuid && striped.groups.get(usize::from(part)) == Some(&group.number)
+        });
+        require(is_known, &key, "is a part of a volume that does not have it")
+    }
+
+    fn verify_striped(&self) -> Result<(), Damage> {
+        for striped in self.striped.values() {
+            let key = striped_key(&striped.name);
+            require(check_name("volume", &striped.name).is_ok(), &key, "has a name that is none")?;
+            let is_taken =
+                self.volumes.contains_key(&striped.name) || self.groups.contains_key(&striped.name);
+            require(!is_taken, &key, "has the name of another volume")?;
+            require((1..=PARTS_MAX).contains(&striped.groups.len()), &key, "has no parts, or too many")?;
+            let parts: Vec<Option<&GroupVolume>> = (0..)
+                .zip(&striped.groups)
+                .map(|(part, _)| self.groups.get(&part_name(&striped.name, part)))
+                .collect();
+            let states = parts.iter().map(|part| part.map(|part| part.state));
+            let may = match striped.state {
+                GroupState::Making => {
+                    states.clone().all(|state| matches!(state, Some(GroupState::Making | GroupState::Ready)))
+                }
+                GroupState::Ready => states.clone().all(|state| state == Some(GroupState::Ready)),
+                // Those that are gone count.
+                GroupState::Removing => {
+                    states.clone().all(|state| matches!(state, None | Some(GroupState::Removing)))
+                        && states.clone().any(|state| state.is_some())
+                }
+            };
+            require(may, &key, "has parts that are in other states than it")?;
+            if striped.state != GroupState::Removing {
+                let sizes: Vec<u64> = parts.iter().flatten().map(|part| part.bytes).collect();
+                require(
+                    striped.stripes(&sizes).is_some(),
+                    &key,
+                    "shares its blocks in no way that there is",
+                )?;
+                let room = sizes.iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
+                require(striped.bytes <= room, &key, "is larger than its parts")?;
+            }
+        }
+        Ok(())
+    }
+
     fn verify_attachments(&self) -> Result<(), Damage> {
         let mut by_volume: BTreeMap<&str, Vec<&Attachment>> = BTreeMap::new();
         for held in self.attachments.values() {
@@ -141,6 +200,7 @@ impl Registry {
             require(live, &key, "is of a node that is no live member")?;
             let modes = self.volumes.get(&held.volume).map(|volume| &volume.modes);
             let modes = modes.or(self.groups.get(&held.volume).map(|group| &group.modes));
+            let modes = modes.or(self.striped.get(&held.volume).map(|striped| &striped.modes));
             let allowed = modes.is_some_and(|modes| modes.contains(&held.mode));
             require(allowed, &key, "is of a volume that is missing or does not allow its mode")?;
             by_volume.entry(&held.volume).or_default().push(held);

@@ -52,6 +52,7 @@ pub(super) fn with_volume() -> Registry {
         apply(Change::ColumnMade(ToldColumn {
             seat: seat(node, 1),
             volume: uuid(9),
+            group: 0,
             disk: uuid(disk),
             free: 4 << 20,
         }));

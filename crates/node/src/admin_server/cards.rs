@@ -1,5 +1,6 @@
 //! Volumes, attached and detached on request.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use crate::answers;
 use crate::attach::{self, not_attached};
 use crate::mirrors;
 use crate::node::card::CardState;
-use crate::node::{Event, Node};
+use crate::node::{Event, Local, Node};
 
 /// How long an attachment may take before it is given up.
 const ATTACH: Duration = Duration::from_secs(5);
@@ -189,8 +190,11 @@ pub(super) async fn detach(node: &Node, name: &str) -> Result<(), Refusal> {
 }
 
 async fn remove(node: &Node, name: &str) {
-    if let Some(volume) = node.cards.remove(name).and_then(|card| card.volume()) {
-        node.on_data_thread(0, move |local| local.control(ControlInput::Detach { volume })).await;
+    if let Some(card) = node.cards.remove(name).filter(|card| card.volume().is_some()) {
+        let detach = move |local: &Rc<Local>| {
+            card.ids().for_each(|volume| local.control(ControlInput::Detach { volume }));
+        };
+        node.on_data_thread(0, detach).await;
         tracing::info!(volume = name, "detached");
         node.membership.look();
     }

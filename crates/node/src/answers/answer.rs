@@ -13,6 +13,7 @@ use crate::node::Node;
 use crate::pins;
 use crate::report;
 use crate::sampling;
+use crate::scrub;
 use crate::spans;
 use crate::warm;
 use crate::web::map;
@@ -64,6 +65,9 @@ async fn answer(node: &Arc<Node>, question: Question) -> Result<Vec<u8>, Refusal
         Question::Events {} => json(&events::here(node)),
         Question::Spans { trace, most } => json(&spans::tell(node, trace.as_deref(), most)?),
         Question::Sample { volume, most } => json(&sampling::tell(node, &volume, most)?),
+        Question::Scrub { group, offset, length } => {
+            json(&scrub::group(node, PgId(group), offset, length).await?)
+        }
         Question::Pins { order } => json(&pins::carry_out(node, order).await?),
         Question::Warm { volume, ranges } => json(&warm::here(node, &volume, &ranges).await?),
     }

@@ -21,11 +21,16 @@ const STEPS_MAX: usize = 8;
 pub(crate) async fn why(node: &Arc<Node>, volume: &str, offset: u64) -> Result<Why, Refusal> {
     let spec = find(node, volume, offset)?;
     let bytes = u64::from(spec.block_bytes);
-    let id = BlockId::new(spec.id, u32::try_from(offset / bytes).unwrap_or(u32::MAX));
+    let index = u32::try_from(offset / bytes).unwrap_or(u32::MAX);
+    let card = node.cards.find(&spec.name);
+    let id = card
+        .as_ref()
+        .and_then(|card| card.parts())
+        .map_or(BlockId::new(spec.id, index), |parts| parts.block(index));
     let here = block::here(node, id)?;
     let shard = id.shard(node.shard_count());
-    let (volume, index) = (id.volume.0, id.index);
-    let answers = ask_members::<Block>(node, &Question::Block { volume, block: index }).await;
+    let (volume, block) = (id.volume.0, id.index);
+    let answers = ask_members::<Block>(node, &Question::Block { volume, block }).await;
     let nodes: Vec<NodeBlock> = answers
         .into_iter()
         .map(|(peer, answer)| {
@@ -41,10 +46,10 @@ pub(crate) async fn why(node: &Arc<Node>, volume: &str, offset: u64) -> Result<W
         node: node.name(node.me),
         volume: spec.name,
         policy: spec.policy,
-        disk_node: node.primary_name(spec.id),
+        disk_node: node.primary_name(id.volume),
         offset,
-        block: id.index,
-        block_offset: u64::from(id.index) * bytes,
+        block: index,
+        block_offset: u64::from(index) * bytes,
         block_bytes: spec.block_bytes,
         shard,
         region: offset / REGION_BYTES,

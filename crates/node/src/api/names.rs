@@ -19,7 +19,7 @@ pub(super) struct Names<'a> {
 
 impl<'a> Names<'a> {
     pub(super) fn new(node: &'a Node) -> Self {
-        let volumes = node.control().volumes().map(|spec| (spec.id, spec.name.clone())).collect();
+        let volumes = node.control().volumes().map(|spec| (spec.id, node.volume_name(spec))).collect();
         Self { node, volumes }
     }
 

@@ -181,10 +181,19 @@ impl Watch {
 
     /// What is known of the lease now; later ones are told as they come.
     fn tell_lease(&self) {
-        let primary = self.node.control().volume(self.spec.id).map_or(self.spec.primary, |spec| spec.primary);
-        if self.spec.read_only || primary == self.node.me {
+        let card = self.node.cards.of(self.spec.id);
+        let parts = card.as_ref().and_then(|card| card.parts());
+        let leads = |id: PgId| {
+            let primary = self.node.control().volume(id).map(|spec| spec.primary);
+            primary.unwrap_or(self.spec.primary) == self.node.me
+        };
+        let leads_all = match parts {
+            Some(parts) => parts.ids().all(leads),
+            None => leads(self.spec.id),
+        };
+        if self.spec.read_only || leads_all {
             let _ = self.watcher.notices.send(Notice::Valid { for_ms: None });
-        } else if let Some(until) = self.node.cards.lease_of(self.spec.id) {
+        } else if let Some(until) = parts.and_then(|parts| parts.lease()) {
             let lease = self.node.config.lease;
             self.node.devices.leased(self.node.now(), self.spec.id, until, lease);
         }
@@ -216,8 +225,12 @@ async fn keeps(node: &Node, volume: PgId, kept: bool) {
 
 /// In this order: a card that the control gives back without waiting for pages has none.
 fn pages(local: &Rc<Local>, volume: PgId, kept: bool) {
-    local.control(ControlInput::Pages { volume, kept });
-    local.all_shards(&Input::Pages { volume, kept });
+    let card = local.node.cards.of(volume);
+    let parts = card.as_ref().and_then(|card| card.parts());
+    for volume in parts.map_or_else(|| vec![volume], |parts| parts.ids().collect()) {
+        local.control(ControlInput::Pages { volume, kept });
+        local.all_shards(&Input::Pages { volume, kept });
+    }
 }
 
 /// As much of a line as there is: called again, it goes on. Says how much came.

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use cards_core::{BlockId, CommandKind, Input, IoError, Payload, Persistence, STRIPE_BLOCKS, Token};
+use cards_core::{BlockId, CommandKind, Input, IoError, Payload, Persistence, PgId, STRIPE_BLOCKS, Token};
 use cards_probe::{Ticket, WaitReasons};
 use cards_wire::nbd::Request as NbdRequest;
 
@@ -10,7 +10,8 @@ use super::connection::fua;
 use crate::node::buffers::Bytes;
 use crate::node::client::Client;
 use crate::node::link::PIECE;
-use crate::node::request::{Command, Request, Work};
+use crate::node::parts::Stretch;
+use crate::node::request::{Command, CommandPiece, Request, Work};
 use crate::node::{Local, Node};
 use crate::slab::Key;
 
@@ -43,13 +44,42 @@ impl Local {
         if client.session.read_only() {
             return client.reply(request.cookie, ticket, Ok(()));
         }
-        let point = client.seat.begin_flush();
+        let parts = client.parts.all();
+        let [only] = parts else { return self.flush_parts(client, request, ticket) };
+        let point = only.unflushed().begin_flush();
         let kind = CommandKind::Flush { since: point.since };
         let flush = Some(point);
         let command =
             Command { kind, fua: false, flush, bytes: None, begin: 0, next: 0, end: 0, under_way: 1 };
         let key = self.add(client, request, ticket, command);
-        self.give(Node::token(self.index, key), client, kind, 0, 0, false, None);
+        let place = Place { volume: only.id, offset: 0, length: 0 };
+        self.give(Node::token(self.index, key), place, kind, false, None);
+    }
+
+    /// Makes durable what completed before in any part, whichever node had it written.
+    fn flush_parts(self: &Rc<Self>, client: &Rc<Client>, request: &NbdRequest, ticket: Ticket) {
+        let under_way = client.parts.all().len() as u32;
+        let kind = CommandKind::Flush { since: Persistence::NONE };
+        let command =
+            Command { kind, fua: false, flush: None, bytes: None, begin: 0, next: 0, end: 0, under_way };
+        let key = self.add(client, request, ticket, command);
+        for (number, part) in (0..).zip(client.parts.all()) {
+            let point = part.unflushed().begin_flush();
+            let piece = self.add_piece(
+                key,
+                client,
+                ticket,
+                CommandPiece { of: key, part: number, flush: Some(point) },
+            );
+            let place = Place { volume: part.id, offset: 0, length: 0 };
+            self.give(
+                Node::token(self.index, piece),
+                place,
+                CommandKind::Flush { since: point.since },
+                false,
+                None,
+            );
+        }
     }
 
     fn add(&self, client: &Rc<Client>, request: &NbdRequest, ticket: Ticket, command: Command) -> Key {
@@ -57,6 +87,14 @@ impl Local {
         let (client, cookie) = (Rc::clone(client), request.cookie);
         let work = Work::Command(command);
         let request = Request { client, cookie, ticket, work, error: None, reasons: WaitReasons::default() };
+        self.requests.borrow_mut().insert(request)
+    }
+
+    /// A piece of a command that one part of its volume does.
+    fn add_piece(&self, of: Key, client: &Rc<Client>, ticket: Ticket, piece: CommandPiece) -> Key {
+        debug_assert_eq!(of, piece.of);
+        let (client, work, reasons) = (Rc::clone(client), Work::Piece(piece), WaitReasons::default());
+        let request = Request { client, cookie: 0, ticket, work, error: None, reasons };
         self.requests.borrow_mut().insert(request)
     }
 
@@ -86,32 +124,30 @@ impl Local {
             let offset = command.next;
             // Nothing follows the header of the others.
             let piece = if command.bytes.is_some() { stripe.min(PIECE.max(block) as u64) } else { stripe };
-            let end = command.end.min((offset / piece + 1) * piece);
+            let (part, place, end) = place(&request.client, block as u64, piece, offset, command.end);
             command.next = end;
             command.under_way += 1;
-            let length = (end - offset) as u32;
+            let length = place.length;
             let bytes = command.bytes.as_ref().map(|bytes| {
                 let start = (offset - command.begin) as usize;
                 bytes.slice(start..start + length as usize)
             });
-            let (kind, fua, client) = (command.kind, command.fua, Rc::clone(&request.client));
+            let (kind, fua) = (command.kind, command.fua);
+            let several =
+                request.client.parts.is_shared().then(|| (Rc::clone(&request.client), request.ticket));
             drop(requests);
-            self.give(Node::token(self.index, key), &client, kind, offset, length, fua, bytes);
+            let key = match several {
+                None => key,
+                Some((client, ticket)) => {
+                    self.add_piece(key, &client, ticket, CommandPiece { of: key, part, flush: None })
+                }
+            };
+            self.give(Node::token(self.index, key), place, kind, fua, bytes);
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the fields of the core's input, one to one")]
-    fn give(
-        &self,
-        token: Token,
-        client: &Client,
-        kind: CommandKind,
-        offset: u64,
-        length: u32,
-        fua: bool,
-        bytes: Option<Bytes>,
-    ) {
-        let volume = client.volume;
+    fn give(&self, token: Token, place: Place, kind: CommandKind, fua: bool, bytes: Option<Bytes>) {
+        let Place { volume, offset, length } = place;
         let block = (offset / self.node.arena.block() as u64) as u32;
         let shard = BlockId::new(volume, block).shard(self.node.shard_count());
         let payload = bytes.map_or(Payload::None, |bytes| {
@@ -133,19 +169,29 @@ impl Local {
     /// A part of a command is done.
     pub(super) fn command_done(
         self: &Rc<Self>,
-        key: Key,
+        mut key: Key,
         persistence: Persistence,
         result: Result<(), IoError>,
     ) {
         {
             let mut requests = self.requests.borrow_mut();
             let Some(request) = requests.get_mut(key) else { return };
+            let (mut part, mut flush) = (0, None);
+            if let Work::Piece(piece) = request.work {
+                let reasons = request.reasons;
+                requests.remove(key);
+                (key, part, flush) = (piece.of, usize::from(piece.part), piece.flush);
+                if let Some(request) = requests.get_mut(key) {
+                    request.reasons.join(reasons);
+                }
+            }
+            let Some(request) = requests.get_mut(key) else { return };
             let Work::Command(command) = &mut request.work else { return };
             command.under_way -= 1;
-            let (client, card) = (&request.client, &*request.client.seat);
-            match command.flush {
-                Some(point) => card.end_flush(&self.node, client.volume, point, result),
-                None if !command.fua => card.acknowledge(persistence),
+            let (parts, card) = (request.client.parts.all(), &*request.client.seat);
+            match flush.or(command.flush) {
+                Some(point) => card.end_flush(&self.node, parts[part].id, point, result),
+                None if !command.fua => parts[part].unflushed().acknowledge(persistence),
                 None => {}
             }
             let Err(error) = result else {
@@ -156,4 +202,29 @@ impl Local {
         }
         self.advance(key);
     }
+}
+
+/// What a part of a volume is asked for.
+#[derive(Clone, Copy)]
+struct Place {
+    volume: PgId,
+    /// In the part.
+    offset: u64,
+    length: u32,
+}
+
+/// The part of the volume that has the byte at `offset`, what of the bytes up to `end` is asked of it at once, and where that ends in the
+/// volume: a request is cut where its number in the part is a multiple of `piece`.
+fn place(client: &Client, block: u64, piece: u64, offset: u64, end: u64) -> (u16, Place, u64) {
+    let parts = &client.parts;
+    if !parts.is_shared() {
+        let end = end.min((offset / piece + 1) * piece);
+        return (0, Place { volume: parts.first(), offset, length: (end - offset) as u32 }, end);
+    }
+    let (first, last) = ((offset / block) as u32, ((end - 1) / block) as u32);
+    let Stretch { part, block: BlockId { volume, index }, blocks } = parts.stretch(first, last);
+    let within = u64::from(index) * block + offset % block;
+    let left = end.min((u64::from(first) + u64::from(blocks)) * block) - offset;
+    let length = left.min((within / piece + 1) * piece - within);
+    (part, Place { volume, offset: within, length: length as u32 }, offset + length)
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cards_config::{ClientMode, ReadAhead};
-use cards_core::{Coherence, PgId, VolumeSpec};
+use cards_core::{Coherence, VolumeSpec};
 use cards_policies::read_ahead::{ReadAhead as Detector, Window};
 use cards_tls::{Fingerprint, HandshakeError};
 use cards_wire::nbd::EXCLUSIVE;
@@ -22,6 +22,7 @@ use crate::lobby::Permit;
 use crate::node::Local;
 use crate::node::card::{Card, CardState, Seat};
 use crate::node::client::{Accepted, Client};
+use crate::node::parts::Parts;
 
 /// Bytes received at a time: options are short.
 const RECEIVE: usize = 4096;
@@ -58,7 +59,7 @@ enum Failed {
 /// A client that has chosen.
 struct Chosen {
     card: Seat,
-    volume: PgId,
+    parts: Arc<Parts>,
     session: Session,
     /// It has asked for [`EXCLUSIVE`].
     keeps: bool,
@@ -107,16 +108,16 @@ impl Local {
                 return;
             }
         };
-        let Chosen { card, volume, session, keeps, tail, stream, key } = chosen;
+        let Chosen { card, parts, session, keeps, tail, stream, key } = chosen;
         let window = match card.attach.read_ahead {
             ReadAhead::Auto => Window::Adaptive(self.node.config.cache / 16),
             ReadAhead::Off => Window::Off,
             ReadAhead::Bytes(bytes) => Window::Fixed(bytes),
         };
         let detector = Detector::new(window, self.node.arena.block() as u32);
-        let tap = self.node.probe.tap(self.index, volume, &card.attach.volume);
+        let tap = self.node.probe.tap(self.index, parts.first(), &card.attach.volume);
         let budget = self.node.config.nbd.in_flight;
-        let client = Rc::new(Client::new(card, volume, (session, keeps), tap, budget));
+        let client = Rc::new(Client::new(card, parts, (session, keeps), tap, budget));
         let mut connection = Connection::new(self, client, stream, tail, detector);
         let ended = tokio::select! {
             biased;
@@ -191,12 +192,12 @@ impl Local {
                 }
                 Step::Ready(ready) => {
                     let card = opened.ok_or(Failed::Vanished)?;
-                    let volume = card.volume().ok_or(Failed::Vanished)?;
+                    let parts = Arc::clone(card.parts().ok_or(Failed::Vanished)?);
                     let keeps = parse(&ready.export).1;
                     tracing::debug!("{caller} uses volume {:?}", card.attach.volume);
                     return Ok(Chosen {
                         card,
-                        volume,
+                        parts,
                         session: ready.session,
                         keeps,
                         tail: received,
@@ -305,9 +306,10 @@ impl Local {
         }
         ExportInfo {
             name: spec.name.clone(),
-            description: match spec.id.is_plain() {
-                true => format!("disk of node {}", self.node.primary_name(spec.id)),
-                false => "copies on several nodes".into(),
+            description: match (spec.id.is_plain(), self.node.groups.striped(&spec.name)) {
+                (true, _) => format!("disk of node {}", self.node.primary_name(spec.id)),
+                (false, None) => "copies on several nodes".into(),
+                (false, Some(striped)) => format!("{} over several nodes", striped.layout),
             },
             size: spec.size_bytes,
             flags,

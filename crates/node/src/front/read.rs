@@ -2,12 +2,14 @@
 
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
 
-use cards_core::{BlockId, Input, Instant, Read, STRIPE_BLOCKS, Token};
+use cards_core::{BlockId, Input, Instant, Read, Token};
 use cards_probe::{Ticket, WaitReasons};
 use cards_wire::nbd::{Errno, Request as NbdRequest, reply};
 
 use crate::node::client::Client;
+use crate::node::parts::Stretch;
 use crate::node::replies::Piece;
 use crate::node::request::{Reading, Request, Span, Work};
 use crate::node::{Local, Node, Place, ShardState};
@@ -96,15 +98,17 @@ impl Local {
         let mut missing = 0;
         loop {
             // Neighbours share a shard: one lock for all of them.
-            let end = last.min(next | (STRIPE_BLOCKS - 1));
-            let shard = BlockId::new(client.volume, next).shard(self.node.shard_count());
+            let Stretch { block: BlockId { volume, index: begin }, blocks, .. } =
+                client.parts.stretch(next, last);
+            let end = next + (blocks - 1);
+            let shard = BlockId::new(volume, begin).shard(self.node.shard_count());
             let mut bounced = None;
             let mut state = self.node.shards[usize::from(shard)].lock();
             if next < end {
-                state.shard.approach((next..=end).map(|index| BlockId::new(client.volume, index)));
+                state.shard.approach((begin..begin + blocks).map(|index| BlockId::new(volume, index)));
             }
             for index in next..=end {
-                match state.read(now, token, BlockId::new(client.volume, index)) {
+                match state.read(now, token, BlockId::new(volume, begin + (index - next))) {
                     Read::Hit(slot, origin) => {
                         client.tap.block(origin);
                         if !lend_slot(&mut state) {
@@ -205,9 +209,9 @@ impl Local {
     /// The blocks of the client's volume that a range of bytes touches.
     fn blocks(&self, client: &Client, range: Range<u64>) -> impl Iterator<Item = BlockId> + use<> {
         let block = self.node.arena.block() as u64;
-        let volume = client.volume;
+        let parts = Arc::clone(&client.parts);
         let end = range.end.min(client.session.size).div_ceil(block);
-        (range.start / block..end).map(move |index| BlockId::new(volume, index as u32))
+        (range.start / block..end).map(move |index| parts.block(index as u32))
     }
 }
 

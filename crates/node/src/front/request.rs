@@ -40,7 +40,9 @@ impl Local {
                     Work::Read(reading) => {
                         request.client.tap.block(origin);
                         request.reasons.came(origin);
-                        reading.found(self, &request.client, block.index, Place { shard, slot });
+                        // A block that it has not asked for does not come.
+                        let index = request.client.parts.index(block).unwrap_or(block.index);
+                        reading.found(self, &request.client, index, Place { shard, slot });
                         reading.missing == 0
                     }
                     Work::Cache { missing } => {
@@ -49,7 +51,7 @@ impl Local {
                         self.unpin([Place { shard, slot }], false);
                         done
                     }
-                    Work::Command(_) | Work::Status(_) => {
+                    Work::Command(_) | Work::Piece(_) | Work::Status(_) => {
                         self.unpin([Place { shard, slot }], false);
                         false
                     }
@@ -82,7 +84,7 @@ impl Local {
         let Request { client, cookie, work, error, .. } = request;
         match work {
             Work::Read(reading) => reading.finish(self, &client, cookie, ticket, error),
-            Work::Cache { .. } | Work::Command(_) | Work::Status(_) => {
+            Work::Cache { .. } | Work::Command(_) | Work::Piece(_) | Work::Status(_) => {
                 client.reply(cookie, ticket, error.map_or(Ok(()), Err));
             }
         }
@@ -97,7 +99,7 @@ impl Request {
                 *missing -= 1;
                 *missing == 0
             }
-            Work::Command(_) | Work::Status(_) => false,
+            Work::Command(_) | Work::Piece(_) | Work::Status(_) => false,
         }
     }
 }

@@ -16,8 +16,10 @@ use crate::node::{Event, Local, Node};
 impl Local {
     /// Asks the disk node for the extents of a range, which is not empty.
     pub(super) fn block_status(self: &Rc<Self>, client: &Rc<Client>, request: &NbdRequest, ticket: Ticket) {
-        let status = Status { length: request.length, one: request.has(NBD_CMD_FLAG_REQ_ONE) };
-        let (offset, length, volume) = (request.offset, request.length, client.volume);
+        // Of a volume over several groups, as far as the first byte's reaches: a client goes on from there.
+        let (volume, offset, length) =
+            client.parts.bytes(self.node.arena.block() as u64, request.offset, request.length);
+        let status = Status { length, one: request.has(NBD_CMD_FLAG_REQ_ONE) };
         let request = Request {
             client: Rc::clone(client),
             cookie: request.cookie,

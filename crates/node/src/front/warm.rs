@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use cards_admin::{Refusal, RefusalKind, WARM_BLOCKS_MAX, Warmed};
-use cards_core::{BlockId, Origin, Output, Read, VolumeSpec};
+use cards_core::{Origin, Output, Read, VolumeSpec};
 use tokio::sync::oneshot;
 
 use crate::node::card::{Card, Seat};
@@ -55,13 +55,13 @@ impl Local {
         done: oneshot::Sender<Warmed>,
     ) {
         // Without a volume there is no block, and whoever waits hears that nobody answers.
-        let Some(volume) = card.volume() else { return };
+        let Some(parts) = card.parts() else { return };
         // Nothing is ever found under this key: its answers are taken before.
         let key = self.requests.borrow_mut().reserve();
         let (token, now) = (Node::token(self.index, key), self.node.now());
         let mut warm = Warm::new(Seat::new(card), done);
         for index in blocks {
-            let block = BlockId::new(volume, index);
+            let block = parts.block(index);
             let here = self.shard(block.shard(self.node.shard_count()), |state| {
                 match state.read(now, token, block) {
                     Read::Hit(slot, _) => {

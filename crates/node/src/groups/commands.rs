@@ -212,7 +212,7 @@ impl Local {
             acquainted: acquainted.map(|(node, _)| node).collect(),
         };
         tracing::info!(
-            volume = known.record.name,
+            volume = known.record.described(),
             epoch = since,
             "this node is the primary of a mirrored volume"
         );

@@ -41,7 +41,7 @@ impl Local {
         });
         let Some(known) = self.node.groups.get(of).filter(|_| self.refusals.may()) else { return };
         let Some(copy) = known.record.columns.get(usize::from(column)) else { return };
-        let (volume, node, disk) = (&known.record.name, &copy.node, &copy.disk_name);
+        let (volume, node, disk) = (known.record.described(), &copy.node, &copy.disk_name);
         let Extent { offset, length } = extent;
         if is_repaired {
             tracing::warn!(
@@ -86,7 +86,7 @@ pub(crate) fn describe(node: &Node, known: &Known) -> Option<String> {
     let of = known.record.pg();
     let is_primary = known.ready().is_some_and(|map| map.primary.node == node.me);
     let lost = node.groups.damage(of).known.describe().filter(|_| is_primary)?;
-    Some(format!("volume {}, at all its copies in sync: {lost}", known.record.name))
+    Some(format!("volume {}, at all its copies in sync: {lost}", known.record.described()))
 }
 
 /// Reads a part of a mirrored volume at all copies in sync, and has written anew what does not fit its checksums.

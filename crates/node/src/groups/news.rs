@@ -25,9 +25,14 @@ impl Node {
             map: view.maps.get(&record.number).and_then(|map| self.readable(record, map.decode().ok()?)),
         });
         let known: Vec<Known> = known.collect();
+        let is_news = self.groups.replace_striped(view.striped.values().cloned());
         known.iter().for_each(|known| self.note_forced(known));
         for of in self.groups.replace(known) {
             self.at_home(of, move |local| local.group_news(of));
+        }
+        // Of its parts all may be known already.
+        if is_news {
+            self.threads[0].post(Event::ResolveCards);
         }
     }
 
@@ -39,7 +44,7 @@ impl Node {
             && before < map.term.generation
         {
             tracing::warn!(
-                volume = known.record.name,
+                volume = known.record.described(),
                 node = self.name(map.primary.node),
                 generation = map.term.generation,
                 "the copy of this node was forced: what others had beyond it is given up, and they are filled from it"
@@ -146,16 +151,17 @@ impl Local {
             self.hosting.borrow_mut().remove(&of);
             return;
         };
-        let (local, name) = (Rc::clone(self), known.record.name.clone());
-        let key = ColumnKey { volume: known.record.uuid.key(), group: 0, column };
+        let (local, record) = (Rc::clone(self), known.record.clone());
+        let key = ColumnKey { volume: known.record.uuid.key(), group: known.record.group(), column };
         tokio::task::spawn_local(async move {
             let opened = managed.column(key).await;
             local.hosting.borrow_mut().remove(&of);
-            local.begin_group(of, &name, opened);
+            local.begin_group(of, &record, opened);
         });
     }
 
-    fn begin_group(self: &Rc<Self>, of: PgId, name: &str, opened: Result<Column, ManagedError>) {
+    fn begin_group(self: &Rc<Self>, of: PgId, record: &GroupVolume, opened: Result<Column, ManagedError>) {
+        let name = record.described();
         let column = match opened {
             Ok(column) => column,
             Err(error) => {
@@ -169,7 +175,12 @@ impl Local {
         let group = Group::new(node.member(), column.found().clone(), size, timing, node.now());
         let hosted = Hosted {
             group,
-            counts: node.copies.begin(of, name, column.managed().path(), node.arena.block() as u64),
+            counts: node.copies.begin(
+                of,
+                record.volume(),
+                column.managed().path(),
+                node.arena.block() as u64,
+            ),
             column,
             reign: None,
             reading: None,

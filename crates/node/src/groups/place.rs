@@ -89,7 +89,7 @@ impl Local {
             .into_iter()
             .chain(std::mem::take(&mut hosted.open).into_values());
         asked.for_each(|asked| self.not_attached(&asked));
-        tracing::info!(volume = known.record.name, "a copy of a mirrored volume has left this node");
+        tracing::info!(volume = known.record.described(), "a copy of a mirrored volume has left this node");
     }
 }
 
@@ -115,6 +115,7 @@ mod tests {
 
     fn record(columns: Vec<GroupColumn>) -> GroupVolume {
         GroupVolume {
+            part: None,
             name: "data".into(),
             number: 1 << 16,
             uuid: disk(9),

@@ -82,6 +82,15 @@ pub(crate) enum Question {
         /// Offsets and lengths in bytes, as in [`admin::Request::Warm`](cards_admin::Request::Warm).
         ranges: Vec<(u64, u64)>,
     },
+    /// A part of a group of copies that it leads is to be scrubbed: an [`admin::Scrubbed`](cards_admin::Scrubbed).
+    Scrub {
+        /// The group's number.
+        group: u32,
+        /// The first byte, in the group.
+        offset: u64,
+        /// Bytes.
+        length: u64,
+    },
     /// What stays in its cache, or shall: an [`admin::Pins`](cards_admin::Pins).
     Pins {
         /// What to do.
@@ -93,7 +102,7 @@ impl Question {
     /// How long the answer may take.
     pub(crate) fn patience(&self) -> Duration {
         match self {
-            Self::Warm { .. } => PATIENCE_WARM,
+            Self::Warm { .. } | Self::Scrub { .. } => PATIENCE_WARM,
             _ => PATIENCE,
         }
     }

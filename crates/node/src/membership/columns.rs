@@ -123,7 +123,8 @@ impl Look<'_> {
     /// The columns of volumes that the registry does not have, or not there. They may be all that is left of a volume whose registry was lost.
     fn strays(&self, managed: &Managed) -> Vec<String> {
         let is_known = |column: &&ManagedColumn| {
-            let group = self.view.groups.values().find(|group| group.uuid == column.volume);
+            let is_it = |group: &&GroupVolume| group.uuid == column.volume && group.group() == column.group;
+            let group = self.view.groups.values().find(is_it);
             group.is_some_and(|group| group.there().any(|(_, known)| known.disk == managed.uuid()))
         };
         let disk = managed.disk_name();
@@ -142,7 +143,7 @@ impl Look<'_> {
 
     /// Makes or removes a column of this node, if that is due, and says so.
     async fn settle(&self, group: &GroupVolume, number: u8, column: &GroupColumn) -> Result<(), String> {
-        let (volume, disk) = (&group.name, &column.disk_name);
+        let (volume, disk) = (group.volume(), &column.disk_name);
         let is_due = match group.state {
             GroupState::Making => column.state == ColumnState::Missing,
             GroupState::Ready => match column.state {
@@ -162,7 +163,13 @@ impl Look<'_> {
                 column.disk
             ));
         };
-        let told = |free| ToldColumn { seat: self.seat.clone(), volume: group.uuid, disk: column.disk, free };
+        let told = |free| ToldColumn {
+            seat: self.seat.clone(),
+            volume: group.uuid,
+            group: group.group(),
+            disk: column.disk,
+            free,
+        };
         match goes {
             true => {
                 remove(managed, group, number).await.map_err(|error| {
@@ -213,10 +220,10 @@ impl Look<'_> {
                 (map.primary == own).then_some((group, map))
             });
         let mut problems = Vec::new();
-        for (volume, column) in overdue.look(Instant::now(), limit, led) {
-            let (place, since) = (column.place(), exact(limit));
+        for (group, column) in overdue.look(Instant::now(), limit, led) {
+            let (volume, place, since) = (group.described(), column.place(), exact(limit));
             let change =
-                Change::ReplaceColumn { volume: volume.to_owned(), from: column.disk, to: Vec::new() };
+                Change::ReplaceColumn { volume: group.name.clone(), from: column.disk, to: Vec::new() };
             match self.session.coordinator.submit(change).await {
                 Ok(_) => {
                     tracing::warn!(volume, "the copy on {place} has been stale for {since}, and is replaced by one on another disk");
@@ -248,8 +255,9 @@ impl Look<'_> {
 
 /// A column as its disk has it in its table.
 fn column_of(group: &GroupVolume, number: u8) -> Option<ManagedColumn> {
-    let name = group.name.parse().ok()?;
-    Some(ManagedColumn { volume: group.uuid, name, group: 0, column: number, bytes: group.bytes })
+    let name = group.volume().parse().ok()?;
+    let (volume, bytes) = (group.uuid, group.bytes);
+    Some(ManagedColumn { volume, name, group: group.group(), column: number, bytes })
 }
 
 /// Makes a column, if the disk does not have it.
@@ -265,7 +273,9 @@ async fn make(managed: &Managed, group: &GroupVolume, number: u8) -> Result<(), 
 
 /// Removes a column, if the disk has it.
 async fn remove(managed: &Managed, group: &GroupVolume, number: u8) -> Result<(), ManagedError> {
-    let is_it = |column: &&ManagedColumn| column.volume == group.uuid && column.column == number;
+    let is_it = |column: &&ManagedColumn| {
+        column.volume == group.uuid && column.group == group.group() && column.column == number
+    };
     match managed.columns().iter().find(is_it) {
         Some(column) => managed.remove_column(column.key()).await,
         None => Ok(()),

@@ -1,5 +1,6 @@
 //! Leaving the cluster: nothing is left behind that others need.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -31,9 +32,10 @@ pub(super) async fn leave(session: &Rc<Session>, force: bool) -> Result<(), Stri
     let registry = &session.coordinator;
     registry.leave(&seat).await.map_err(failed)?;
     for card in node.cards.all() {
-        let (removed, volume) = (node.cards.remove(&card.attach.volume), card.volume());
-        if let (Some(_), Some(volume)) = (removed, volume) {
-            node.threads[0].post(Event::Control(Box::new(ControlInput::Detach { volume })));
+        if node.cards.remove(&card.attach.volume).is_some() {
+            for volume in card.ids() {
+                node.threads[0].post(Event::Control(Box::new(ControlInput::Detach { volume })));
+            }
         }
     }
     let view = registry.view().await.map_err(failed)?;
@@ -80,12 +82,16 @@ fn needed_by(session: &Session, node: &Arc<Node>) -> Vec<String> {
                 .into(),
         );
     }
+    let mut copies = BTreeSet::new();
     for group in session.known().groups.values() {
         for (_, column) in group.columns_at(&session.config.node) {
+            if !copies.insert((group.volume().to_owned(), column.disk.0)) {
+                continue;
+            }
             needed.push(format!(
                 "volume {0:?} has a copy on managed disk {1} of this node: run `cards volume replace {0} --from {2}`, and leave when the new \
                  copy is in sync and this one is gone (`cards volume show {0}`); to stop the daemon for a while is no reason to leave",
-                group.name, column.disk_name, column.place()
+                group.volume(), column.disk_name, column.place()
             ));
         }
     }

@@ -17,14 +17,14 @@ pub(super) struct Overdue {
 }
 
 impl Overdue {
-    /// The copies that have been stale for `limit`, of the volumes that this node leads, each with its volume's name. While a copy of a
+    /// The copies that have been stale for `limit`, of the volumes that this node leads, each with its volume. While a copy of a
     /// volume is filled, the others of it wait for their turn, and are not late.
     pub(super) fn look<'a>(
         &mut self,
         now: Instant,
         limit: Duration,
         led: impl Iterator<Item = (&'a GroupVolume, Map)>,
-    ) -> Vec<(&'a str, &'a GroupColumn)> {
+    ) -> Vec<(&'a GroupVolume, &'a GroupColumn)> {
         let before = std::mem::take(&mut self.stale);
         let mut due = Vec::new();
         for (group, map) in led {
@@ -40,7 +40,7 @@ impl Overdue {
                 let since = before.get(&copy).copied().unwrap_or(now);
                 self.stale.insert(copy, since);
                 if now.duration_since(since) >= limit {
-                    due.push((group.name.as_str(), column));
+                    due.push((group, column));
                 }
             }
         }
@@ -82,6 +82,7 @@ mod tests {
             policy: "hdc".into(),
             modes: BTreeSet::new(),
             state: GroupState::Ready,
+            part: None,
             columns: (1..).zip(states).map(column).collect(),
         }
     }
@@ -123,8 +124,8 @@ mod tests {
     fn of_a_volume_that_another_node_leads_nothing_is_known() {
         let (mut overdue, now) = (Overdue::default(), Instant::now());
         let (record, stale) = (record([ColumnState::Made; 3]), map().without(HOME, 1, 1).unwrap());
-        assert_eq!(overdue.look(now, LIMIT, [(&record, stale.clone())].into_iter()), []);
-        assert_eq!(overdue.look(now + LIMIT, LIMIT, std::iter::empty()), []);
-        assert_eq!(overdue.look(now + LIMIT, LIMIT, [(&record, stale)].into_iter()), []);
+        assert!(overdue.look(now, LIMIT, [(&record, stale.clone())].into_iter()).is_empty());
+        assert!(overdue.look(now + LIMIT, LIMIT, std::iter::empty()).is_empty());
+        assert!(overdue.look(now + LIMIT, LIMIT, [(&record, stale)].into_iter()).is_empty());
     }
 }

@@ -113,7 +113,10 @@ async fn register(session: &Session, node: &Node, view: &View, seat: &Seat) -> V
         // A volume that the registry does not have, because its node was forgotten, has no attachments there; one that is being removed
         // gets none.
         let is_ready = |group: &GroupVolume| group.state == GroupState::Ready;
-        if known || !view.volumes.contains_key(volume) && !view.groups.get(volume).is_some_and(is_ready) {
+        let is_shared = view.striped.get(volume).is_some_and(|striped| striped.state == GroupState::Ready);
+        let is_there =
+            view.volumes.contains_key(volume) || is_shared || view.groups.get(volume).is_some_and(is_ready);
+        if known || !is_there {
             continue;
         }
         let result = match mode {

@@ -1,7 +1,9 @@
 //! Volumes over managed disks of several nodes, created and removed in the registry. Their nodes do the rest.
 
+use std::collections::BTreeSet;
+
 use cards_coordinator::{
-    Change, ColumnState, Error, GroupColumn, GroupVolume, ManagedDisk, NewGroup, Refusal, View,
+    Change, ColumnState, Error, GroupColumn, GroupVolume, ManagedDisk, NewGroup, NewStriped, Refusal, View,
 };
 use cards_disk::Uuid;
 
@@ -13,20 +15,20 @@ use super::session::Session;
 /// The coordinator does not answer. In words.
 pub(super) async fn disks(session: &Session) -> Result<Vec<cards_admin::ManagedDisk>, String> {
     let view = session.coordinator.view().await.map_err(|error| failed(session, error))?;
-    let mut groups: Vec<&GroupVolume> = view.groups.values().collect();
-    groups.sort_by(|one, other| one.name.cmp(&other.name));
-    let mut disks: Vec<_> = view.managed.iter().map(|disk| shown(&view, &groups, disk)).collect();
+    let mut disks: Vec<_> = view.managed.iter().map(|disk| shown(&view, disk)).collect();
     disks.sort_by(|one, other| (&one.node, &one.name).cmp(&(&other.node, &other.name)));
     Ok(disks)
 }
 
-fn shown(view: &View, groups: &[&GroupVolume], disk: &ManagedDisk) -> cards_admin::ManagedDisk {
+fn shown(view: &View, disk: &ManagedDisk) -> cards_admin::ManagedDisk {
     let with = |leaves: bool| {
         let is_here = move |column: &GroupColumn| {
             column.disk == disk.uuid && (!leaves || column.state == ColumnState::Leaving)
         };
-        let here = groups.iter().filter(move |group| group.there().any(|(_, column)| is_here(column)));
-        here.map(|group| group.name.clone()).collect()
+        let here = view.groups.values().filter(|group| group.there().any(|(_, column)| is_here(column)));
+        // Of a volume over several groups it may have a copy of each.
+        let names: BTreeSet<&str> = here.map(GroupVolume::volume).collect();
+        names.into_iter().map(ToOwned::to_owned).collect()
     };
     cards_admin::ManagedDisk {
         node: disk.node.clone(),
@@ -45,10 +47,14 @@ fn shown(view: &View, groups: &[&GroupVolume], disk: &ManagedDisk) -> cards_admi
 ///
 /// # Errors
 /// A disk is not known, the registry refuses, or the coordinator does not answer. In words.
-pub(super) async fn create(session: &Session, new: NewGroup, on: &[String]) -> Result<(), String> {
+pub(super) async fn create(session: &Session, new: Change, on: &[String]) -> Result<(), String> {
     let view = session.coordinator.view().await.map_err(|error| failed(session, error))?;
     let on = on.iter().map(|place| find(&view, place)).collect::<Result<_, _>>()?;
-    let create = Change::CreateGroup(NewGroup { on, ..new });
+    let create = match new {
+        Change::CreateGroup(new) => Change::CreateGroup(NewGroup { on, ..new }),
+        Change::CreateStriped(new) => Change::CreateStriped(NewStriped { on, ..new }),
+        other => other,
+    };
     session.coordinator.submit(create).await.map(drop).map_err(|error| failed(session, error))
 }
 
@@ -58,7 +64,7 @@ pub(super) async fn create(session: &Session, new: NewGroup, on: &[String]) -> R
 /// There is no such volume, it is attached, or the coordinator does not answer. In words.
 pub(super) async fn remove(session: &Session, volume: String) -> Result<(), String> {
     let view = session.coordinator.view().await.map_err(|error| failed(session, error))?;
-    if !view.groups.contains_key(&volume) {
+    if !view.groups.contains_key(&volume) && !view.striped.contains_key(&volume) {
         let shown = &volume[..volume.floor_char_boundary(200)];
         return Err(match view.volumes.get(&volume) {
             Some(plain) => {
@@ -85,6 +91,9 @@ pub(super) async fn replace(
     to: Option<&str>,
 ) -> Result<(), String> {
     let view = session.coordinator.view().await.map_err(|error| failed(session, error))?;
+    if view.striped.contains_key(&volume) {
+        return replace_parts(session, &view, volume, from, to).await;
+    }
     let group = group(&view, &volume)?;
     let is_named = |column: &GroupColumn| column.node == from || column.place() == from;
     let Some((number, column)) = group.there().find(|(_, column)| is_named(column)) else {
@@ -105,6 +114,37 @@ pub(super) async fn replace(
     session.coordinator.submit(replace).await.map(drop).map_err(|error| failed(session, error))
 }
 
+/// The same of all parts of a volume that have a copy there.
+async fn replace_parts(
+    session: &Session,
+    view: &View,
+    volume: String,
+    from: &str,
+    to: Option<&str>,
+) -> Result<(), String> {
+    let parts = view.groups.values().filter(|group| group.part.is_some() && group.volume() == volume);
+    let columns: Vec<&GroupColumn> = parts.flat_map(|part| part.there().map(|(_, column)| column)).collect();
+    let is_named = |column: &&&GroupColumn| column.node == from || column.place() == from;
+    // Of those that leave already the registry says by what.
+    let disks: BTreeSet<[u8; 16]> = columns.iter().filter(is_named).map(|column| column.disk.0).collect();
+    if disks.is_empty() {
+        let shown = &from[..from.floor_char_boundary(200)];
+        let there: BTreeSet<String> = columns.iter().map(|column| column.place()).collect();
+        let there: Vec<String> = there.into_iter().collect();
+        return Err(format!(
+            "volume {volume} has no copy at {shown:?}: its copies are on {}",
+            there.join(", ")
+        ));
+    }
+    let to = to.map(|to| find_at(view, to)).transpose()?;
+    for disk in disks {
+        let (volume, to) = (volume.clone(), to.into_iter().collect());
+        let replace = Change::ReplaceColumn { volume, from: Uuid(disk), to };
+        session.coordinator.submit(replace).await.map_err(|error| failed(session, error))?;
+    }
+    Ok(())
+}
+
 /// Gives up all histories of a volume but the one of a node's copy, as the map of this epoch has it.
 ///
 /// # Errors
@@ -118,6 +158,11 @@ pub(super) async fn force(session: &Session, volume: String, node: String, epoch
 
 fn group<'a>(view: &'a View, volume: &str) -> Result<&'a GroupVolume, String> {
     let shown = &volume[..volume.floor_char_boundary(200)];
+    if view.striped.contains_key(volume) {
+        return Err(format!(
+            "volume {shown:?} is shared among several parts: name the part, as in {shown}/0; `cards volume show {shown}` lists them"
+        ));
+    }
     view.groups.get(volume).ok_or_else(|| match view.volumes.contains_key(volume) {
         true => format!("volume {shown:?} is on one disk, and has no other copies"),
         false => format!("there is no volume {shown:?}; see `cards volume list`"),

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cards_admin::{Io, Op, OpIo, bucket_of};
-use cards_core::PgId;
 
 use super::exposition::Exposition;
 use super::process;
@@ -125,8 +124,7 @@ fn blocks(text: &mut Exposition, volumes: &BTreeMap<String, Io>) {
 fn volumes(text: &mut Exposition, node: &Node) {
     let cards = node.cards.all();
     let card = |i: usize| (cards[i].attach.volume.as_str(), &cards[i]);
-    let known: Vec<(usize, PgId)> =
-        cards.iter().enumerate().filter_map(|(i, card)| Some((i, card.volume()?))).collect();
+    let known: Vec<usize> = (0..cards.len()).filter(|i| cards[*i].volume().is_some()).collect();
     let mut family = text.gauge("cards_volume_attached", "Whether clients of this node can use the volume.");
     for (name, card) in (0..cards.len()).map(card) {
         let attached = card.state() == CardState::Attached;
@@ -136,18 +134,16 @@ fn volumes(text: &mut Exposition, node: &Node) {
     (0..cards.len()).map(card).for_each(|(name, card)| family.sample(&[("volume", name)], card.clients()));
     let block = node.arena.block() as u64;
     let mut family = text.gauge("cards_volume_cached_bytes", "Data of the volume in this node's cache.");
-    for (i, volume) in &known {
-        family.sample(&[("volume", card(*i).0)], node.cached(*volume).saturating_mul(block));
+    for i in &known {
+        let (name, card) = card(*i);
+        let blocks: u64 = card.ids().map(|part| node.cached(part)).sum();
+        family.sample(&[("volume", name)], blocks.saturating_mul(block));
     }
-    let sizes: Vec<(PgId, u64)> = {
-        let control = node.control();
-        let wanted = |id: PgId| known.iter().any(|(_, volume)| *volume == id);
-        control.volumes().filter(|spec| wanted(spec.id)).map(|spec| (spec.id, spec.size_bytes)).collect()
-    };
     let mut family = text.gauge("cards_volume_size_bytes", "The size of the volume.");
-    for (i, volume) in &known {
-        if let Some((_, bytes)) = sizes.iter().find(|(id, _)| id == volume) {
-            family.sample(&[("volume", card(*i).0)], bytes);
+    for i in &known {
+        let (name, card) = card(*i);
+        if let Some(bytes) = node.size_of(card) {
+            family.sample(&[("volume", name)], bytes);
         }
     }
 }
@@ -230,7 +226,14 @@ fn peers(text: &mut Exposition, node: &Node) {
 }
 
 fn disks(text: &mut Exposition, node: &Node) {
-    let disks = report::disks(node);
+    let mut disks: Vec<cards_admin::Disk> = Vec::new();
+    for disk in report::disks(node) {
+        // A volume over several groups may be on several disks of a node.
+        match disks.iter_mut().find(|known| known.name == disk.name) {
+            Some(known) => known.counters = known.counters.plus(disk.counters),
+            None => disks.push(disk),
+        }
+    }
     type Of = fn(&cards_admin::DiskCounters) -> u64;
     let families: [(&str, &str, Of); 4] = [
         ("cards_disk_blocks_read", "Blocks read from the physical disk.", |disk| disk.reads),

@@ -86,11 +86,11 @@ fn look(node: &Node, now: Instant, excused: Instant, (pause, suspected): (Durati
 
 /// The peers that renew cards of volumes of this node, or answer this node's renewals.
 fn talkers(node: &Node) -> BTreeSet<NodeId> {
-    let leased = |card: &std::sync::Arc<crate::node::card::Card>| {
-        let volume = card.volume().filter(|_| card.state() == CardState::Attached)?;
-        node.cards.lease_of(volume).and_then(|_| node.primary(volume))
-    };
-    let mut talkers: BTreeSet<NodeId> = node.cards.all().iter().filter_map(leased).collect();
+    let mut talkers: BTreeSet<NodeId> = BTreeSet::new();
+    for card in node.cards.all().iter().filter(|card| card.state() == CardState::Attached) {
+        let parts = card.parts().into_iter().flat_map(|parts| parts.all());
+        talkers.extend(parts.filter(|part| part.lease().is_some()).filter_map(|part| node.primary(part.id)));
+    }
     let control = node.control();
     for spec in node.own.iter().filter(|spec| !spec.read_only) {
         talkers.extend(control.cards_of(spec.id));

@@ -1,13 +1,14 @@
 //! The cards of this node: attachments of volumes.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use cards_admin::Claim;
 use cards_config::{Attach, Mode};
-use cards_core::{FlushPoint, Instant, IoError, Persistence, PgId, Refusal, Unflushed};
+use cards_core::{Instant, IoError, PgId, Refusal};
 
+use super::parts::{Part, Parts};
 use crate::failures::Failures;
 use crate::limits::Limiter;
 
@@ -22,20 +23,16 @@ pub(crate) struct Cards {
 pub(crate) struct Card {
     /// What was asked for.
     pub(crate) attach: Attach,
-    /// The volume, once a volume of that name is known.
-    volume: OnceLock<PgId>,
+    /// The groups of the volume, once a volume of that name is known.
+    parts: OnceLock<Arc<Parts>>,
     state: Mutex<CardState>,
     clients: AtomicU32,
     /// What its clients may have of it.
     limiter: Limiter,
-    /// When its lease ends, by the node's clock, in nanoseconds; zero while it has none.
-    lease_until: AtomicU64,
-    /// What is to be flushed.
-    unflushed: Mutex<Unflushed>,
     /// Why the disk node does not attach it again, as the log says it.
     gone: Mutex<Option<Refusal>>,
-    /// When a flush failed last because writes were lost, in milliseconds since 1970, and why.
-    lost: Mutex<Option<(u64, IoError)>>,
+    /// When a flush failed last because writes were lost, in milliseconds since 1970, of which group, and why.
+    lost: Mutex<Option<(u64, PgId, IoError)>>,
     /// Requests that failed, though they were right.
     pub(crate) failures: Failures,
     /// Cards in the way are given up: until it is attached once, for two must not take a volume from each other.
@@ -58,12 +55,10 @@ pub(crate) enum CardState {
 impl Card {
     fn new(attach: Attach) -> Self {
         Self {
-            volume: OnceLock::new(),
+            parts: OnceLock::new(),
             state: Mutex::new(CardState::Waiting),
             clients: AtomicU32::new(0),
             limiter: Limiter::new(attach.limit),
-            lease_until: AtomicU64::new(0),
-            unflushed: Mutex::default(),
             gone: Mutex::default(),
             lost: Mutex::default(),
             failures: Failures::default(),
@@ -78,8 +73,19 @@ impl Card {
         self.over.load(Relaxed)
     }
 
+    /// What the volume is known by: the first of its groups.
     pub(crate) fn volume(&self) -> Option<PgId> {
-        self.volume.get().copied()
+        self.parts.get().map(|parts| parts.first())
+    }
+
+    /// The groups of the volume.
+    pub(crate) fn parts(&self) -> Option<&Arc<Parts>> {
+        self.parts.get()
+    }
+
+    /// The numbers of all groups of the volume; none while it is not known.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = PgId> + '_ {
+        self.parts.get().into_iter().flat_map(|parts| parts.ids())
     }
 
     pub(crate) fn state(&self) -> CardState {
@@ -96,24 +102,10 @@ impl Card {
         &self.limiter
     }
 
-    pub(crate) fn unflushed(&self) -> MutexGuard<'_, Unflushed> {
-        self.unflushed.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A write that is not durable by itself is about to be answered.
-    pub(crate) fn acknowledge(&self, life: Persistence) {
-        self.unflushed().acknowledge(life);
-    }
-
-    /// A client's flush begins.
-    pub(crate) fn begin_flush(&self) -> FlushPoint {
-        self.unflushed().begin_flush()
-    }
-
-    /// When a flush failed last because writes were lost, in milliseconds since 1970, and why.
-    pub(crate) fn lost(&self) -> Option<(u64, &'static str)> {
+    /// When a flush failed last because writes were lost, in milliseconds since 1970, of which group, and why.
+    pub(crate) fn lost(&self) -> Option<(u64, PgId, &'static str)> {
         let lost = *self.lost.lock().unwrap_or_else(PoisonError::into_inner);
-        lost.map(|(time_ms, error)| (time_ms, reason_of_loss(error)))
+        lost.map(|(time_ms, of, error)| (time_ms, of, reason_of_loss(error)))
     }
 
     pub(crate) fn set_state(&self, state: CardState) {
@@ -121,9 +113,9 @@ impl Card {
     }
 
     /// A flush has failed now, in milliseconds since 1970, because writes were lost: says why one failed before.
-    pub(crate) fn set_lost(&self, time_ms: u64, error: IoError) -> Option<IoError> {
+    pub(crate) fn set_lost(&self, time_ms: u64, of: PgId, error: IoError) -> Option<IoError> {
         let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
-        lost.replace((time_ms, error)).map(|(_, error)| error)
+        lost.replace((time_ms, of, error)).map(|(_, _, error)| error)
     }
 
     /// The card was given up, and is refused with `refusal`, or it is attached again: says whether that is news.
@@ -134,14 +126,15 @@ impl Card {
         news
     }
 
-    /// The volume of its name has become known: false if it was known before.
-    pub(crate) fn is_of(&self, volume: PgId) -> bool {
-        self.volume.set(volume).is_ok()
+    /// The volume of its name has become known, with these parts: false if it was known before.
+    pub(crate) fn is_of(&self, parts: Parts) -> bool {
+        self.parts.set(Arc::new(parts)).is_ok()
     }
 
-    /// Its lease runs until then.
-    pub(crate) fn leased(&self, until: Instant) {
-        self.lease_until.store(until.0, Relaxed);
+    /// The part of this number, if the volume has it.
+    pub(crate) fn part(&self, of: PgId) -> Option<&Part> {
+        let parts = self.parts.get()?;
+        parts.all().get(parts.number(of)?)
     }
 }
 
@@ -211,14 +204,14 @@ impl Cards {
         }
     }
 
+    /// The card of the volume that has this group.
     pub(crate) fn of(&self, volume: PgId) -> Option<Arc<Card>> {
-        self.lock().iter().find(|card| card.volume() == Some(volume)).cloned()
+        self.lock().iter().find(|card| card.part(volume).is_some()).cloned()
     }
 
-    /// When the lease of a volume's card ends, if it has one.
+    /// When the lease of a group's card ends, if it has one.
     pub(crate) fn lease_of(&self, volume: PgId) -> Option<Instant> {
-        let until = self.of(volume)?.lease_until.load(Relaxed);
-        (until > 0).then_some(Instant(until))
+        self.of(volume)?.part(volume)?.lease()
     }
 
     /// Adds a card; nothing if the volume has one.

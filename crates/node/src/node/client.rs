@@ -3,14 +3,15 @@
 use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, TcpStream};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::task::Waker;
 
 use cards_admin::Op;
-use cards_core::PgId;
 use cards_probe::{Mark, Tap, Ticket};
 use cards_wire::nbd::{Errno, MAX_PAYLOAD, Session, reply};
 
 use super::card::Seat;
+use super::parts::Parts;
 use super::replies::{Piece, Replies};
 use crate::slab::Key;
 
@@ -39,7 +40,8 @@ impl Accepted {
 pub(crate) struct Client {
     /// The card counts its clients.
     pub(crate) seat: Seat,
-    pub(crate) volume: PgId,
+    /// Where the blocks of its volume are.
+    pub(crate) parts: Arc<Parts>,
     pub(crate) session: Session,
     /// It keeps what it reads: the node need not have it, too.
     keeps: bool,
@@ -72,14 +74,14 @@ pub(crate) struct Client {
 impl Client {
     pub(crate) fn new(
         seat: Seat,
-        volume: PgId,
+        parts: Arc<Parts>,
         (session, keeps): (Session, bool),
         tap: Tap,
         budget: u64,
     ) -> Self {
         Self {
             seat,
-            volume,
+            parts,
             session,
             keeps,
             tap,

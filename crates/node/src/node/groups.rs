@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cards_array::group::{CommandError, Extent, Group, KeptExclusivity, Map, Origin, Token};
-use cards_coordinator::{GroupState, GroupVolume};
+use cards_coordinator::{GroupState, GroupVolume, StripedVolume};
 use cards_core::{Instant, NodeId, OpId, PgId, Slot};
 use cards_disk::Column;
 use tokio::sync::oneshot;
@@ -18,6 +18,8 @@ use super::group_damage::{Found, GroupDamage};
 pub(crate) struct Groups {
     /// What the registry has, by number.
     known: Mutex<BTreeMap<PgId, Arc<Known>>>,
+    /// The volumes over several groups, by name.
+    striped: Mutex<BTreeMap<String, Arc<StripedVolume>>>,
     damage: Mutex<BTreeMap<PgId, Arc<GroupDamage>>>,
 }
 
@@ -51,6 +53,29 @@ impl Groups {
         let changed = gone.chain(news).collect();
         *known = now;
         changed
+    }
+
+    fn shared(&self) -> MutexGuard<'_, BTreeMap<String, Arc<StripedVolume>>> {
+        self.striped.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the volumes over several groups that the registry has now. Says whether any has changed.
+    pub(crate) fn replace_striped(&self, now: impl IntoIterator<Item = StripedVolume>) -> bool {
+        let now = now.into_iter().map(|volume| (volume.name.clone(), Arc::new(volume))).collect();
+        let mut known = self.shared();
+        let news = *known != now;
+        *known = now;
+        news
+    }
+
+    /// The volume over several groups of this name.
+    pub(crate) fn striped(&self, name: &str) -> Option<Arc<StripedVolume>> {
+        self.shared().get(name).cloned()
+    }
+
+    /// All volumes over several groups.
+    pub(crate) fn all_striped(&self) -> Vec<Arc<StripedVolume>> {
+        self.shared().values().cloned().collect()
     }
 
     pub(crate) fn get(&self, of: PgId) -> Option<Arc<Known>> {

@@ -6,7 +6,7 @@ use std::time::{Instant, SystemTime};
 
 use cards_admin::{Forgotten, ManagedDisk, Registry as Kept};
 use cards_array::group::{Answer, KeptExclusivity, Map};
-use cards_coordinator::{Certificate, NewGroup};
+use cards_coordinator::{Certificate, Change};
 use cards_core::{Exclusivity, PgId};
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -69,7 +69,7 @@ pub(crate) enum Order {
     /// Create a volume over managed disks of several nodes.
     CreateVolume {
         /// The volume.
-        new: Box<NewGroup>,
+        new: Box<Change>,
         /// Its disks, as `NODE:DISK`; none: where the most space is.
         on: Vec<String>,
         /// How it went.

@@ -9,6 +9,7 @@ use cards_wire::nbd::Errno;
 use super::buffers::Bytes;
 use super::client::Client;
 use super::replies::Piece;
+use crate::slab::Key;
 
 /// One request under way.
 pub(crate) struct Request {
@@ -30,6 +31,8 @@ pub(crate) enum Work {
     Cache { missing: u32 },
     /// Commands to the disk node.
     Command(Command),
+    /// What a command has asked of a part of a volume that has several.
+    Piece(CommandPiece),
     /// Extents.
     Status(Status),
 }
@@ -81,6 +84,17 @@ pub(crate) struct Command {
     pub(crate) end: u64,
     /// Parts handed to shards and not done.
     pub(crate) under_way: u32,
+}
+
+/// What a command has asked of a part of its volume.
+#[derive(Clone, Copy)]
+pub(crate) struct CommandPiece {
+    /// The command.
+    pub(crate) of: Key,
+    /// The part.
+    pub(crate) part: u16,
+    /// Where its flush has begun.
+    pub(crate) flush: Option<FlushPoint>,
 }
 
 /// A question for the extents of a range.

@@ -228,6 +228,7 @@ fn both_copies_of_a_mirrored_volume_are_right_whatever_changes_on_their_way() {
         config.disks.push(Disk::new(&format!("fast-{}", config.node), origin));
     });
     let volume = NewVolume {
+        layout: None,
         name: "data".into(),
         size: (BLOCKS * BLOCK) as u64,
         copies: 2,

@@ -18,6 +18,7 @@ fn volume() -> (GroupVolume, Map) {
     let uuid = NewGroup::new_uuid();
     let map = Map::first(uuid, 0, Member { node: NodeId(1), incarnation: 7 }, &disks).unwrap();
     let volume = GroupVolume {
+        part: None,
         name: "mirrored".into(),
         number: NUMBER,
         uuid,

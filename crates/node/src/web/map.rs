@@ -5,6 +5,7 @@ use cards_core::{BlockId, VolumeSpec};
 
 use crate::node::Node;
 use crate::node::inquiries::maps::Map;
+use crate::node::parts::Parts;
 
 /// Most cells of a map.
 pub(crate) const CELLS_MAX: u32 = 512;
@@ -19,35 +20,36 @@ const BATCH: usize = 256;
 /// There is no such volume.
 pub(crate) fn of(node: &Node, name: &str) -> Result<Map, Refusal> {
     let volume = node.volume(name).ok_or_else(|| Refusal::no_such_volume(name))?;
-    Ok(look(node, &volume))
+    let parts = node.parts(name).ok_or_else(|| Refusal::no_such_volume(name))?;
+    Ok(look(node, &volume, &parts))
 }
 
 /// Looks into the shards' caches; each is locked for a moment at a time.
-fn look(node: &Node, volume: &VolumeSpec) -> Map {
+fn look(node: &Node, volume: &VolumeSpec, parts: &Parts) -> Map {
     let blocks =
         u32::try_from(volume.size_bytes.div_ceil(u64::from(volume.block_bytes.max(1)))).unwrap_or(u32::MAX);
     let shards = node.shard_count();
     let cells: Vec<Cell> = (0..blocks.min(CELLS_MAX)).map(|cell| Cell::new(cell, blocks)).collect();
-    let mut looks: Vec<Vec<(u32, u32)>> = vec![Vec::new(); usize::from(shards)];
+    let mut looks: Vec<Vec<(u32, BlockId)>> = vec![Vec::new(); usize::from(shards)];
     for (number, cell) in cells.iter().enumerate() {
         for index in cell.looks() {
-            let shard = BlockId::new(volume.id, index).shard(shards);
-            looks[usize::from(shard)].push((number as u32, index));
+            let block = parts.block(index);
+            looks[usize::from(block.shard(shards))].push((number as u32, block));
         }
     }
     let mut found = vec![0u32; cells.len()];
     for (looks, shard) in looks.iter().zip(&node.shards) {
         for batch in looks.chunks(BATCH) {
             let state = shard.lock();
-            for (cell, index) in batch {
-                found[*cell as usize] += u32::from(state.shard.contains(BlockId::new(volume.id, *index)));
+            for (cell, block) in batch {
+                found[*cell as usize] += u32::from(state.shard.contains(*block));
             }
         }
     }
     Map {
         cells: found.iter().zip(&cells).map(|(found, cell)| thousandths(*found, cell.looks_len())).collect(),
         exact: cells.iter().all(|cell| cell.len() <= LOOKS_MAX),
-        cached_blocks: node.cached(volume.id),
+        cached_blocks: parts.ids().map(|part| node.cached(part)).sum(),
     }
 }
 

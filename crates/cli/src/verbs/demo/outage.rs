@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use cards_admin::{CopyState, Mirror};
 use cards_config::size;
+use cards_layout::layout::Layout;
 
 use super::connection::Connection;
 use super::load::Load;
@@ -193,7 +194,7 @@ impl Known {
 
 /// Starts a cluster with a mirrored volume, kills a node while another one reads and writes, and brings it back.
 pub(super) fn run(verbose: u8, signals: &Signals) -> Result<Outage, Error> {
-    let mirror = MirrorPlan { copies: 2, bytes: SIZE };
+    let mirror = MirrorPlan { layout: Layout::Raid1 { copies: 2 }, bytes: SIZE };
     let plan = Plan { cache: 16 << 20, block: BLOCK, verbose, ..Plan::new(3, DiskFrom::Mirror(mirror)) };
     let mut cluster = Cluster::start(&plan, signals)?;
     let known = Known::new();

@@ -82,7 +82,21 @@ pub(super) fn uris(cluster: &Cluster) -> String {
 
 /// Where the copies are, if the volume has any, and which processes can be killed.
 fn mirror(cluster: &Cluster) -> String {
-    let Ok(Some(mirror)) = cluster.mirror(0) else { return String::new() };
+    let Ok(Some(volume)) = cluster.volume(0) else { return String::new() };
+    if let Some(striped) = volume.striped {
+        let pids: Vec<String> =
+            cluster.nodes.iter().map(|node| format!("{} is {}", node.config.node, node.pid())).collect();
+        let survives = match striped.has_copies() {
+            true => "Kill any node with -9, and I/O goes on",
+            false => "What is on the disk of a node that is killed waits until it is back",
+        };
+        let (layout, parts) = (striped.layout, striped.parts.len());
+        return format!(
+            "The volume is {layout}, in {parts} parts at all nodes. {survives}: {}.\n",
+            pids.join(", ")
+        );
+    }
+    let Some(mirror) = volume.mirror else { return String::new() };
     let copies: Vec<String> =
         mirror.copies.iter().map(|copy| format!("{}:{}", copy.node, copy.disk)).collect();
     let primary = mirror.map.map(|map| format!("; {} orders its writes", map.primary)).unwrap_or_default();

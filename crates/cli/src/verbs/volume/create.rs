@@ -23,15 +23,16 @@ pub(super) struct Create {
     /// Its size, a multiple of 4096 bytes, such as 10G
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub(super) size: u64,
-    /// Where its bytes are: `raid1:N` has N copies (default 2), each on a managed disk of another node; `linear` is on the one that
-    /// --disk names [default: linear with --disk]
+    /// Where its bytes are, on managed disks of several nodes: `raid1:N` is N copies (default 2), each at another node; `raid10:N` the same
+    /// for each of many parts, spread over all disks; `raid0` and `linear` use all disks and survive the loss of none. With --disk: on that one
+    /// [default: linear with --disk]
     #[arg(long, value_name = "LAYOUT", required_unless_present = "disk")]
     layout: Option<Layout>,
     /// The one managed disk that has it: a file or block device, which no daemon has open
     #[arg(long, value_name = "PATH", conflicts_with_all = ["on", "block", "policy"])]
     disk: Option<PathBuf>,
-    /// The disks of the copies, each as its node's configuration names it [default: one in each failure domain, with the most free
-    /// space]
+    /// The disks of the copies, each as its node's configuration names it; of other layouts than raid1 those that it is spread over
+    /// [default: raid1: one in each failure domain, with the most free space; else all that have room]
     #[arg(long, value_name = "NODE:DISK", value_delimiter = ',')]
     pub(super) on: Vec<String>,
     /// The unit of caching, which has to be `block` of the nodes [default: that of the node that is asked]
@@ -67,15 +68,16 @@ impl Create {
     }
 
     pub(super) fn run(self) -> Result<(), Error> {
-        match (self.layout, &self.disk) {
-            (None | Some(Layout::Linear), Some(disk)) => {
+        match (self.layout.unwrap_or(Layout::Linear), &self.disk) {
+            (Layout::Linear, Some(disk)) => {
                 self.check_name()?;
                 on_disk::create(disk, &self.name, self.size, self.json)
             }
-            (Some(layout @ Layout::Raid1 { .. }), Some(_)) => Err(VolumeError::OneDisk(layout).into()),
-            (Some(Layout::Raid1 { copies }), None) => mirrored::create(self, copies),
-            (None | Some(Layout::Linear), None) => Err(VolumeError::NoDisk.into()),
-            (Some(layout), _) => Err(VolumeError::NotBuilt(layout).into()),
+            (layout @ (Layout::Raid5 { .. } | Layout::Raid6 { .. }), _) => {
+                Err(VolumeError::NotBuilt(layout).into())
+            }
+            (layout, Some(_)) => Err(VolumeError::OneDisk(layout).into()),
+            (layout, None) => mirrored::create(self, layout),
         }
     }
 }

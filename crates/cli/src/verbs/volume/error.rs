@@ -15,19 +15,14 @@ pub(crate) enum VolumeError {
     #[error("{}: {source}", path.display())]
     Managed { path: PathBuf, source: Box<ManagedError> },
     #[error(
-        "--layout {0}: volumes of this layout cannot be made yet; `linear` on one disk and `raid1` over several nodes can (`cards layout \
-         explain {0}` says what that layout will be)"
+        "--layout {0}: volumes of this layout cannot be made yet; `raid1`, `raid10`, `raid0` and `linear` can (`cards layout explain {0}` says \
+         what that layout will be)"
     )]
     NotBuilt(Layout),
     #[error(
-        "--layout {0}: its copies are on disks of several nodes, and --disk names one; name them with --on NODE:DISK,NODE:DISK"
+        "--layout {0}: it is on disks of several nodes, and --disk names one; name them with --on NODE:DISK,NODE:DISK"
     )]
     OneDisk(Layout),
-    #[error(
-        "--layout linear: a volume on one disk is made on that disk, with --disk PATH, while no daemon has it; --layout raid1 makes copies \
-         on managed disks of several nodes while their daemons run"
-    )]
-    NoDisk,
     #[error(
         "volume {volume:?}: node {node} of cluster {cluster} has a volume of this name, and no two of a cluster may: choose another one"
     )]
@@ -55,6 +50,11 @@ pub(crate) enum VolumeError {
     NotMade { volume: String, waits_for: Vec<String> },
     #[error("volume {volume:?} is on one disk of node {node}: it has no other copies")]
     NoCopies { volume: String, node: String },
+    #[error(
+        "volume {volume:?} is shared among several parts, each with copies of its own: name the part, as in {volume}/0; `cards volume show \
+         {volume}` lists them"
+    )]
+    NoPart { volume: String },
     #[error("volume {volume:?} has no copy at node {node}: its copies are on {}", copies.join(", "))]
     NoCopyAt { volume: String, node: String, copies: Vec<String> },
     #[error("volume {volume:?}: the copy at node {node} is {state}, and is not to be forced")]
@@ -80,7 +80,7 @@ fn have(nodes: &[String]) -> String {
 impl Failure for VolumeError {
     fn exit_code(&self) -> u8 {
         match self {
-            Self::NotBuilt(_) | Self::OneDisk(_) | Self::NoDisk => 2,
+            Self::NotBuilt(_) | Self::OneDisk(_) => 2,
             _ => 1,
         }
     }

@@ -50,6 +50,9 @@ impl Replace {
     pub(super) fn run(self) -> Result<(), Error> {
         let Self { name, from, to, daemon, json } = self;
         let mut client = daemon.connect()?;
+        if client.volume(&name)?.striped.is_some() {
+            return replace_parts(&mut client, &name, &from, to.as_deref(), json);
+        }
         let old = copy_of(&name, &mirror(&mut client, &name)?, &from)?;
         client.replace_copy(&name, &place(&old), to.as_deref())?;
         let until = Instant::now() + PATIENCE;
@@ -72,6 +75,51 @@ impl Replace {
             )
         })
     }
+}
+
+/// What `--json` prints of the copies of all parts of a volume that are being replaced.
+#[derive(Serialize)]
+struct ReplacedParts<'a> {
+    volume: &'a str,
+    from: &'a str,
+    /// The parts whose copy there is being replaced.
+    parts: Vec<u16>,
+}
+
+/// Of a volume over several groups, all copies there are replaced.
+fn replace_parts(
+    client: &mut Client,
+    name: &str,
+    from: &str,
+    to: Option<&str>,
+    json: bool,
+) -> Result<(), Error> {
+    client.replace_copy(name, from, to)?;
+    let until = Instant::now() + PATIENCE;
+    let parts = loop {
+        let striped = client.volume(name)?.striped.map(|striped| *striped);
+        let is_there = |copy: &&MirrorCopy| copy.node == from || place(copy) == from;
+        let (mut leaving, mut staying) = (Vec::new(), 0);
+        for part in striped.iter().flat_map(|striped| &striped.parts) {
+            match part.mirror.copies.iter().find(is_there).map(|copy| copy.replaced_by.is_some()) {
+                Some(true) => leaving.push(part.part),
+                Some(false) => staying += 1,
+                None => {}
+            }
+        }
+        // It may be over already.
+        if staying == 0 || Instant::now() >= until {
+            break leaving;
+        }
+        thread::sleep(LOOK);
+    };
+    let replaced = ReplacedParts { volume: name, from, parts };
+    output::print_either(json, &replaced, || {
+        let count = replaced.parts.len();
+        format!(
+            "the copies of {count} parts of volume {name} at {from} are being replaced; `cards volume show {name}` shows how far it is\n"
+        )
+    })
 }
 
 /// What `cards volume force` is told.
@@ -176,7 +224,13 @@ fn copy_of(volume: &str, mirror: &Mirror, from: &str) -> Result<MirrorCopy, Volu
 }
 
 fn mirror(client: &mut Client, name: &str) -> Result<Mirror, Error> {
-    let volume = client.volume(name)?;
+    // A part of a volume is named by its number: `data/3`.
+    let (whole, part) = name.rsplit_once('/').map_or((name, None), |(whole, part)| (whole, Some(part)));
+    let volume = client.volume(whole)?;
+    if let Some(striped) = volume.striped {
+        let found = striped.parts.into_iter().find(|of| part.is_some_and(|part| of.part.to_string() == part));
+        return found.map(|of| of.mirror).ok_or_else(|| VolumeError::NoPart { volume: whole.into() }.into());
+    }
     let node = volume.disk_node.unwrap_or_else(|| "that is not known".into());
     let none = || VolumeError::NoCopies { volume: name.into(), node }.into();
     volume.mirror.map(|mirror| *mirror).ok_or_else(none)

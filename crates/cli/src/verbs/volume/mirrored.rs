@@ -1,10 +1,11 @@
-//! Volumes whose copies are on managed disks of several nodes: created and removed while all daemons run.
+//! Volumes on managed disks of several nodes, one group or several: created and removed while all daemons run.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cards_admin::{Client, ClientError, Mirror, MirrorState, NewVolume, RefusalKind, Volume};
+use cards_admin::{Client, ClientError, Mirror, MirrorState, NewVolume, RefusalKind, Striped, Volume};
 use cards_config::size;
+use cards_layout::layout::Layout;
 use serde::Serialize;
 
 use super::create::Create;
@@ -25,8 +26,11 @@ struct Made {
     uuid: String,
     size: u64,
     layout: String,
-    /// The disks of its copies, each as `NODE:DISK`.
+    /// The disks of its copies or pieces, each as `NODE:DISK`.
     disks: Vec<String>,
+    /// The groups that it is shared among; none: it is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parts: Option<usize>,
 }
 
 /// What `--json` prints of a volume that was removed.
@@ -37,38 +41,45 @@ struct Removed<'a> {
     waits_for: Vec<String>,
 }
 
-pub(super) fn create(create: Create, copies: u8) -> Result<(), Error> {
+pub(super) fn create(create: Create, layout: Layout) -> Result<(), Error> {
     let Create { name, size, on, block, policy, daemon, json, .. } = create;
     let mut client = daemon.connect()?;
     let name = name.to_string();
-    client.create_volume(NewVolume { name: name.clone(), size, copies, on, block, policy })?;
+    let (layout, copies) = match layout {
+        Layout::Raid1 { copies } => (None, copies),
+        several => (Some(several.to_string()), 0),
+    };
+    client.create_volume(NewVolume { name: name.clone(), size, layout, copies, on, block, policy })?;
     let until = Instant::now() + PATIENCE;
-    let (volume, mirror) = loop {
+    let made = loop {
         let found = find(&mut client, &name)?;
-        let waits_for = match found.map(|volume| (volume.mirror.clone(), volume)) {
-            Some((Some(mirror), volume)) if mirror.state == MirrorState::Ready => break (volume, mirror),
-            Some((Some(mirror), _)) if mirror.state == MirrorState::Removing => {
+        let waits_for = match found.as_ref().and_then(|volume| Some((volume, Known::of(volume)?))) {
+            Some((volume, known)) if known.state == MirrorState::Ready => break made(volume, &known),
+            Some((_, known)) if known.state == MirrorState::Removing => {
                 return Err(VolumeError::Gone { volume: name }.into());
             }
-            Some((Some(mirror), _)) => mirror.waits_for().into_iter().map(str::to_owned).collect(),
+            Some((_, known)) => known.waits_for,
             // The node that was asked has not heard of it yet.
-            _ => Vec::new(),
+            None => Vec::new(),
         };
         if Instant::now() >= until {
             return Err(VolumeError::NotMade { volume: name, waits_for }.into());
         }
         thread::sleep(LOOK);
     };
-    let disks = mirror.copies.iter().map(|copy| format!("{}:{}", copy.node, copy.disk)).collect();
-    let (uuid, layout) = (mirror.uuid.clone(), mirror.layout.clone());
-    let made = Made { volume: volume.name, uuid, size: volume.size, layout, disks };
     output::print_either(json, &made, || {
-        let Made { volume, uuid, size, layout, disks } = &made;
+        let Made { volume, uuid, size, layout, disks, parts } = &made;
+        let parts = parts.map_or_else(String::new, |parts| format!(", {parts} parts"));
+        let warning = match layout.parse() {
+            Ok(Layout::Raid0 | Layout::Linear) => format!("survives     {NOTHING}\n"),
+            _ => String::new(),
+        };
         format!(
             "volume       {volume} ({uuid})\n\
              size         {} ({size} bytes)\n\
-             layout       {layout}\n\
+             layout       {layout}{parts}\n\
              disks        {}\n\
+             {warning}\
              attach it    cards volume attach {volume}, at any node\n",
             size::human(*size),
             disks.join(", ")
@@ -76,26 +87,83 @@ pub(super) fn create(create: Create, copies: u8) -> Result<(), Error> {
     })
 }
 
+/// What a volume without copies is to be said of.
+const NOTHING: &str = "no loss: if any of its disks is lost, the volume is; raid10 has copies";
+
+fn made(volume: &Volume, known: &Known) -> Made {
+    Made {
+        volume: volume.name.clone(),
+        uuid: known.uuid.clone(),
+        size: volume.size,
+        layout: known.layout.clone(),
+        disks: known.disks.clone(),
+        parts: volume.striped.as_ref().map(|striped| striped.parts.len()),
+    }
+}
+
+/// What a volume on managed disks of several nodes is, whether it is one group or several.
+struct Known {
+    uuid: String,
+    layout: String,
+    state: MirrorState,
+    /// Each as `NODE:DISK`, once.
+    disks: Vec<String>,
+    /// The nodes that have not done yet what is due.
+    waits_for: Vec<String>,
+}
+
+impl Known {
+    fn of(volume: &Volume) -> Option<Self> {
+        let owned = |nodes: Vec<&str>| nodes.into_iter().map(str::to_owned).collect();
+        let mut known = match (&volume.mirror, &volume.striped) {
+            (Some(mirror), _) => Self {
+                uuid: mirror.uuid.clone(),
+                layout: mirror.layout.clone(),
+                state: mirror.state,
+                disks: places(mirror),
+                waits_for: owned(mirror.waits_for()),
+            },
+            (None, Some(striped)) => {
+                let mut disks: Vec<String> =
+                    striped.parts.iter().flat_map(|part| places(&part.mirror)).collect();
+                disks.sort_unstable();
+                Self {
+                    uuid: striped.uuid.clone(),
+                    layout: striped.layout.clone(),
+                    state: striped.state,
+                    disks,
+                    waits_for: owned(striped.waits_for()),
+                }
+            }
+            (None, None) => return None,
+        };
+        known.disks.dedup();
+        Some(known)
+    }
+}
+
+fn places(mirror: &Mirror) -> Vec<String> {
+    mirror.copies.iter().map(|copy| format!("{}:{}", copy.node, copy.disk)).collect()
+}
+
 pub(super) fn remove(daemon: &Daemon, name: &str, force: Option<&str>, json: bool) -> Result<(), Error> {
     let mut client = daemon.connect()?;
-    let mirror = match client.volume(name)? {
-        Volume { mirror: Some(mirror), .. } => mirror,
-        Volume { disk_node, .. } => {
-            let node = disk_node.unwrap_or_else(|| "that is not known".into());
-            return Err(VolumeError::OnOneDisk { volume: name.into(), node }.into());
-        }
+    let volume = client.volume(name)?;
+    let Some(known) = Known::of(&volume) else {
+        let node = volume.disk_node.unwrap_or_else(|| "that is not known".into());
+        return Err(VolumeError::OnOneDisk { volume: name.into(), node }.into());
     };
-    if mirror.state == MirrorState::Ready && force != Some(name) {
+    if known.state == MirrorState::Ready && force != Some(name) {
         return Err(VolumeError::MirrorNotForced { volume: name.into() }.into());
     }
     client.remove_volume(name)?;
     let until = Instant::now() + PATIENCE;
     let waits_for = loop {
         // Another one may have its name by now.
-        let found = find(&mut client, name)?.and_then(|volume| volume.mirror);
-        let Some(left) = found.filter(|found| found.uuid == mirror.uuid) else { break Vec::new() };
+        let found = find(&mut client, name)?.as_ref().and_then(Known::of);
+        let Some(left) = found.filter(|found| found.uuid == known.uuid) else { break Vec::new() };
         if Instant::now() >= until || !is_coming(&mut client, &left)? {
-            break left.waits_for().into_iter().map(str::to_owned).collect();
+            break left.waits_for;
         }
         thread::sleep(LOOK);
     };
@@ -121,13 +189,51 @@ fn find(client: &mut Client, name: &str) -> Result<Option<Volume>, Error> {
 }
 
 /// A node that is up has still to do something.
-fn is_coming(client: &mut Client, mirror: &Mirror) -> Result<bool, Error> {
+fn is_coming(client: &mut Client, known: &Known) -> Result<bool, Error> {
     let status = client.status()?;
     let is_up = |name: &str| {
         let member = status.members.iter().find(|member| member.name == name);
         status.node == name || member.is_some_and(|member| member.state == cards_admin::MemberState::Up)
     };
-    Ok(mirror.state != MirrorState::Removing || mirror.waits_for().into_iter().any(is_up))
+    Ok(known.state != MirrorState::Removing || known.waits_for.iter().any(|node| is_up(node)))
+}
+
+/// What `cards volume show` says of the parts; with `map`, also what the nodes have agreed on.
+pub(super) fn show_parts(striped: &Striped, map: bool) -> String {
+    let mut text = String::new();
+    let mut line = |name: &str, value: String| text += &format!("{name:<12} {value}\n");
+    line("layout", format!("{}, {}", striped.layout, striped.health()));
+    if !striped.has_copies() {
+        line("survives", NOTHING.into());
+    }
+    if let Some(bundle) = striped.bundle {
+        line("bundle", size::human(bundle));
+    }
+    for part in &striped.parts {
+        let copies: Vec<String> = part
+            .mirror
+            .copies
+            .iter()
+            .map(|copy| format!("{}:{} {}", copy.node, copy.disk, copy.state))
+            .collect();
+        let primary = part.mirror.map.as_ref().map_or("none", |map| map.primary.as_str());
+        line(&format!("part {}", part.part), format!("primary {primary}: {}", copies.join(", ")));
+        if map && let Some(held) = &part.mirror.map {
+            let forced = if held.forced { ", which a person chose" } else { "" };
+            let (number, since) = (part.mirror.number, held.since);
+            line(
+                "",
+                format!(
+                    "number {number}, epoch {}, generation {}{forced}, primary since epoch {since}",
+                    held.epoch, held.generation
+                ),
+            );
+        }
+    }
+    if map {
+        line("uuid", striped.uuid.clone());
+    }
+    text
 }
 
 /// What `cards volume show` says of the copies; with `map`, also what the nodes have agreed on.

@@ -76,11 +76,14 @@ pub(super) fn remove(path: PathBuf, volume: String, force: Option<&str>, json: b
         _ => {}
     }
     match copy {
-        Some(copy) => tokio::runtime::Builder::new_current_thread()
-            .build()
-            .map_err(Error::EventLoop)?
-            .block_on(disk.remove_column(copy.key()))
-            .map_err(failed)?,
+        // Of a volume over several groups the disk may have pieces of many.
+        Some(copy) => {
+            let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(Error::EventLoop)?;
+            let columns = disk.columns().into_iter().filter(|other| other.volume == copy.volume);
+            for column in columns {
+                runtime.block_on(disk.remove_column(column.key())).map_err(failed)?;
+            }
+        }
         None => disk.remove_volume(&volume).map_err(failed)?,
     }
     disk.close();

@@ -144,7 +144,7 @@ impl Session {
 /// No live member has a disk, and the cluster no volume with copies, that is called as one of this node's.
 fn check_disks(view: &View, config: &Config) -> Result<(), HomeError> {
     for disk in &config.disks {
-        if let Some(group) = view.groups.get(&disk.name) {
+        if let Some(group) = view.groups.values().find(|group| group.volume() == disk.name) {
             let nodes: Vec<&str> = group.columns.iter().map(|column| column.node.as_str()).collect();
             return Err(HomeError::VolumeElsewhere { volume: disk.name.clone(), nodes: nodes.join(", ") });
         }

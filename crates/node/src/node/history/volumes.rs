@@ -41,6 +41,7 @@ mod tests {
     fn volume(name: &str, hits: u64) -> Volume {
         let read = OpIo { bytes: 512 * hits, ..OpIo::none(Op::Read) };
         Volume {
+            striped: None,
             name: name.into(),
             disk_node: None,
             size: 1 << 20,
