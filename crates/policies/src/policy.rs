@@ -165,7 +165,10 @@ mod tests {
     #[test]
     fn a_spec_is_written_out() {
         assert_eq!(normalize("rd").unwrap(), "rd");
-        assert_eq!(normalize("hscc depth=3").unwrap(), "hscc depth=3 load=free room=free");
+        assert_eq!(
+            normalize("hscc depth=3").unwrap(),
+            "hscc depth=3 load=free room=free homes=run ask=measured"
+        );
     }
 
     #[test]
@@ -175,7 +178,7 @@ mod tests {
         assert!(error("hsc").starts_with("unknown policy `hsc` (did you mean hscc?): there are rd, "));
         assert_eq!(
             error("hscc dept=2"),
-            "policy hscc has no parameter `dept` (did you mean depth?): there are depth, load, room"
+            "policy hscc has no parameter `dept` (did you mean depth?): there are depth, load, room, homes, ask"
         );
         assert_eq!(error("rd depth=2"), "policy rd has no parameter `depth`: there are none");
         assert_eq!(error("hscc depth=9"), "policy hscc: `depth=9`: want a number from 0 to 8");

@@ -476,7 +476,7 @@ mod tests {
             nodes: 3,
             cache: 1 << 30,
             block: 4096,
-            policy: "hscc load=home room=dup",
+            policy: "hscc load=home room=dup homes=block ask=home",
             replacement: Some("lru"),
             read_ahead: "off".to_owned(),
             disk: Medium::File("/d".into()),
