@@ -30,7 +30,8 @@
 //! With [`cards_core::Coherence::Policy`] a write reaches the copies in the list, which are not all, even when nodes take
 //! turns: a home that delivers out of its own cache knows only whom it served last, and a writer's own copy is in no list.
 //!
-//! Unfit where each block is read by one node only: evicted blocks are sent about for nobody.
+//! Unfit where each block is read by one node only: there is nothing to find, and with `ask=home` evicted blocks are sent about for
+//! nobody.
 
 mod costs;
 
@@ -312,7 +313,7 @@ pub(super) const ENTRY: Entry = Entry {
             meaning: "who is asked for a missing block: measured (home or disk node, by what that has cost lately) or home (always, as in the paper)",
         },
     ],
-    when_not: "each block is read by one node only: evicted blocks are sent about for nobody",
+    when_not: "each block is read by one node only: there is nothing to find, and with ask=home evicted blocks are sent about for nobody",
     build: Build::Shard(|arguments| {
         Ok(Box::new(Hscc {
             depth: arguments
