@@ -23,6 +23,7 @@ pub use context::{Context, Effect, View};
 use crate::ids::{BlockId, NodeId};
 pub use crate::index::Entry;
 use crate::message::{Note, Source};
+use crate::time::Duration;
 
 /// A policy at work at one shard of one node, for one volume.
 pub trait Policy: Send {
@@ -64,6 +65,9 @@ pub trait Policy: Send {
     /// A block that was missing has come and is cached.
     fn filled(&mut self, _cx: &mut Context<'_>, _block: BlockId, _delivery: Delivery) {}
 
+    /// A block that was missing has come, whether or not it is kept.
+    fn fetched(&mut self, _cx: &mut Context<'_>, _block: BlockId, _fetched: Fetched) {}
+
     /// An evicted block that another node has sent is kept; `depth` is what it came with.
     fn stored(&mut self, _cx: &mut Context<'_>, _block: BlockId, _depth: u8) {}
 
@@ -93,6 +97,20 @@ pub struct Delivery {
     pub oldest_ms: u32,
     /// Only other nodes wait for it.
     pub for_others: bool,
+}
+
+/// What a missing block has cost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fetched {
+    /// The node that was asked first; this node: its own disk.
+    pub asked: NodeId,
+    /// Who delivered it, as in a [`Delivery`].
+    pub from: NodeId,
+    /// Where that node had it from.
+    pub source: Source,
+    /// The time since it was asked for. None while policies have a clock of their own (see [`crate::Input::PolicyClock`]):
+    /// the time of a driver that gives one means nothing.
+    pub took: Option<Duration>,
 }
 
 /// What becomes of an evicted block.

@@ -130,7 +130,11 @@ pub fn build(spec: &str) -> Result<Box<dyn Policy>, PolicyError> {
     }
 }
 
-/// The spec with every parameter written out: two specs mean the same policy if and only if this is equal.
+/// Parameters that the release before this one does not know. With their defaults they are not written out, so that its nodes can
+/// attach volumes of nodes that do.
+const LATER: [(&str, &str); 2] = [("hscc", "homes"), ("hscc", "ask")];
+
+/// The spec with its parameters written out, except [`LATER`] ones that have their defaults: two specs mean the same policy if and only if this is equal.
 ///
 /// # Errors
 /// As [`build`].
@@ -141,10 +145,14 @@ pub fn normalize(spec: &str) -> Result<String, PolicyError> {
     }
     let mut full = String::from(entry.name);
     for parameter in entry.parameters {
+        let value = arguments.get(parameter.name);
+        if value == parameter.default && LATER.contains(&(entry.name, parameter.name)) {
+            continue;
+        }
         full.push(' ');
         full.push_str(parameter.name);
         full.push('=');
-        full.push_str(arguments.get(parameter.name));
+        full.push_str(value);
     }
     Ok(full)
 }
@@ -165,7 +173,10 @@ mod tests {
     #[test]
     fn a_spec_is_written_out() {
         assert_eq!(normalize("rd").unwrap(), "rd");
-        assert_eq!(normalize("hscc depth=3").unwrap(), "hscc depth=3 load=free room=free");
+        assert_eq!(
+            normalize("hscc depth=3").unwrap(),
+            "hscc depth=3 load=free room=free homes=run ask=measured"
+        );
     }
 
     #[test]
@@ -175,7 +186,7 @@ mod tests {
         assert!(error("hsc").starts_with("unknown policy `hsc` (did you mean hscc?): there are rd, "));
         assert_eq!(
             error("hscc dept=2"),
-            "policy hscc has no parameter `dept` (did you mean depth?): there are depth, load, room"
+            "policy hscc has no parameter `dept` (did you mean depth?): there are depth, load, room, homes, ask"
         );
         assert_eq!(error("rd depth=2"), "policy rd has no parameter `depth`: there are none");
         assert_eq!(error("hscc depth=9"), "policy hscc: `depth=9`: want a number from 0 to 8");

@@ -50,6 +50,8 @@ pub struct View<'a, C = &'a Cache> {
     pub(crate) attached: bool,
     /// Whether [`super::Policy::keep_consistency`] is called for the volume.
     pub(crate) invalidates: bool,
+    /// Whether the primary keeps copies of what other nodes read.
+    pub(crate) leaves_copies: bool,
 }
 
 /// What a policy sees, and may change.
@@ -130,6 +132,12 @@ impl<C: Deref<Target = Cache>> View<'_, C> {
     #[must_use]
     pub const fn invalidates(&self) -> bool {
         self.invalidates
+    }
+
+    /// Whether the disk node keeps copies of what other nodes read, as far as this node asks it to.
+    #[must_use]
+    pub const fn leaves_copies(&self) -> bool {
+        self.leaves_copies
     }
 
     /// The block's home.

@@ -49,6 +49,8 @@ struct Fetch {
     asked: Option<Asked>,
     /// When a node was asked that the primary can stand in for, if one was and has not answered.
     asked_at: Option<Instant>,
+    /// The node that was asked first, this one for its own disk, and when.
+    first_asked: Option<(NodeId, Instant)>,
     /// The primary was asked as well, since the answer was late.
     hedged: bool,
     /// The block was written after the disk began to read it.
@@ -104,6 +106,7 @@ impl Fetch {
             landing: false,
             asked: None,
             asked_at: None,
+            first_asked: None,
             hedged: false,
             overtaken: false,
             arrived: None,
@@ -306,6 +309,7 @@ impl Shard {
         fetch.overtaken = false;
         fetch.asked = bound.map(|bound| Asked { waiters: fetch.waiters.len(), bound });
         fetch.asked_at = fetch.asked_at.or((!is_primary).then_some(self.now));
+        fetch.first_asked = fetch.first_asked.or(Some((target, self.now)));
         let ahead = fetch.ahead;
         let leave_copy = self.volumes.get(&block.volume).is_some_and(|v| v.leaves_copies());
         let body = Body::Read {
@@ -325,6 +329,7 @@ impl Shard {
         let op = self.next_op();
         let Some(fetch) = self.fetches.get_mut(request) else { return };
         fetch.overtaken = false;
+        fetch.first_asked = fetch.first_asked.or(Some((self.config.node, self.now)));
         let read_ahead = fetch.ahead;
         let card = fetch.waiters.first_peer().unwrap_or(self.config.node);
         self.fetches.by_op.insert(op, request);

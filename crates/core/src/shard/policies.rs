@@ -26,6 +26,7 @@ macro_rules! view {
             up: &$shard.up,
             load_of: &$shard.load_of,
             attached: $volume.may_use_copies($shard.now),
+            leaves_copies: $volume.leaves_copies(),
             invalidates: !$volume.spec.read_only && !$volume.confirms(),
         }
     };

@@ -18,15 +18,29 @@
 //! - *Least loaded*: the node that last said it has the most free places (`load=free`), or, literally, the
 //!   home for which the fewest blocks are cached here (`load=home`).
 //!
+//! That is `homes=block ask=home`. By default two things differ, because a disk of today may answer in a few times of what a
+//! message costs:
+//! - Runs of blocks have one home (`homes=run`), so that a read of several blocks passes one node, and the disk sees a sequence
+//!   as one.
+//! - A home is asked, a request passed on and an evicted block saved only where that pays, by what blocks have cost lately
+//!   ([`costs`]). Otherwise the disk node is asked at once (`ask=measured`). It keeps the index of what it was asked for, as a home does,
+//!   so it passes a request on where that pays, and always if it keeps no copies itself: N readers of the same blocks cost its disk
+//!   one read of each.
+//!
 //! With [`cards_core::Coherence::Policy`] a write reaches the copies in the list, which are not all, even when nodes take
 //! turns: a home that delivers out of its own cache knows only whom it served last, and a writer's own copy is in no list.
 //!
-//! Unfit where each block is read by one node only: evicted blocks are sent about for nobody.
+//! Unfit where each block is read by one node only: there is nothing to find, and with `ask=home` evicted blocks are sent about for
+//! nobody.
+
+mod costs;
 
 use alloc::boxed::Box;
 
-use cards_core::policy::{Answer, Asker, Context, Eviction, Offer, Policy, Room, View};
-use cards_core::{BlockId, NodeId, Note};
+use cards_core::policy::{Answer, Asker, Context, Eviction, Fetched, Offer, Policy, Room, View};
+use cards_core::{BlockId, NodeId, Note, STRIPE_BLOCKS};
+
+use self::costs::Costs;
 
 use super::words::{INVALIDATE, class, invalidate, node, note};
 use super::{Build, Entry, Parameter};
@@ -35,11 +49,17 @@ use super::{Build, Entry, Parameter};
 const INDEX_UPDATE: u8 = 0;
 /// Drop the index entry and tell the previous node, until the node in the value is reached: it has the most recent copy.
 const INVALIDATE_INDEX: u8 = 1;
+/// To the disk node: by so many nanoseconds a block that it passes a request on for comes later than one out of its own memory.
+const OVERHEAD: u8 = 3;
 
 struct Hscc {
     depth: u8,
     load: Load,
     room: Room,
+    /// Blocks in a row with one home.
+    run: u32,
+    /// What has been measured, if that decides who is asked.
+    costs: Option<Costs>,
 }
 
 /// How the least loaded node is found.
@@ -53,29 +73,58 @@ impl Policy for Hscc {
     /// HSCC-6 for a miss here: the one that has asked for the block after this node, else the home. Of others' requests the
     /// home passes each on to the one that has asked last before (HSCC-15).
     fn route(&self, cx: &View<'_>, block: BlockId, asker: Asker) -> Option<NodeId> {
-        let (home, next) = (cx.home(block), cx.entry(block).next.filter(|&next| next != asker.requester));
-        match asker.via == cx.me() {
-            true => next.or(Some(home)),
-            false => next.filter(|_| home == cx.me()),
+        let home = cx.home(self.first(block));
+        let next = cx.entry(block).next.filter(|&next| next != asker.requester);
+        let is_own = asker.via == cx.me();
+        match &self.costs {
+            None if is_own => next.or(Some(home)),
+            Some(costs) if cx.me() == cx.disk_node() => {
+                let copy = next.filter(|_| !cx.leaves_copies() || costs.passing_on_pays(block, is_own));
+                copy.or((is_own && costs.home_pays(block, true)).then_some(home))
+            }
+            Some(costs) if is_own => costs.home_pays(block, false).then_some(home),
+            _ => next.filter(|_| home == cx.me()),
         }
     }
 
     /// HSCC-15 at the home, HSCC-16 elsewhere.
-    fn asked(&mut self, cx: &mut Context<'_>, block: BlockId, asker: Asker, _to: Option<NodeId>) {
-        if cx.home(block) == cx.me() && asker.requester != cx.me() && !cx.cached(block) {
+    fn asked(&mut self, cx: &mut Context<'_>, block: BlockId, asker: Asker, to: Option<NodeId>) {
+        let (me, at_disk) = (cx.me(), cx.me() == cx.disk_node());
+        let next = cx.entry(block).next.filter(|&next| next != asker.requester);
+        if let Some(costs) = self.costs.as_mut().filter(|_| at_disk || asker.via == me) {
+            costs.asked(block, next.is_some());
+            if at_disk && (to.is_some() || asker.failed) {
+                costs.passed_on(asker.failed);
+            }
+        }
+        let keeps_index = cx.home(self.first(block)) == me || at_disk && self.costs.is_some();
+        if keeps_index && asker.requester != me && !cx.cached(block) {
             cx.set_next(block, Some(asker.requester));
+        }
+    }
+
+    fn fetched(&mut self, cx: &mut Context<'_>, block: BlockId, fetched: Fetched) {
+        let (me, disk_node) = (cx.me(), cx.disk_node());
+        let overhead = self.costs.as_mut().and_then(|costs| costs.fetched(block, fetched, me, disk_node));
+        if let Some(overhead) = overhead {
+            cx.note(disk_node, block, note(OVERHEAD, overhead));
         }
     }
 
     /// HSCC-7.
     fn handle_eviction(&mut self, cx: &mut Context<'_>, block: BlockId) -> Eviction {
-        let entry = cx.entry(block);
+        let (entry, at_disk) = (cx.entry(block), cx.me() == cx.disk_node());
         match (entry.next, entry.previous) {
             (Some(_), _) | (None, None) => Eviction::Drop,
+            _ if self.costs.as_ref().is_some_and(|costs| !costs.saving_pays(block, at_disk)) => {
+                Eviction::Drop
+            }
             (None, Some(previous)) if previous == cx.disk_node() => match self.least_loaded(cx, block) {
                 Some(to) => Eviction::Send { to, class: class::SINGLETON, depth: 0 },
                 None => Eviction::Drop,
             },
+            // It would have been sent for nothing, unless that node has lost its copy.
+            (None, Some(previous)) if self.costs.is_some() && cx.free_at(previous) == 0 => Eviction::Drop,
             (None, Some(previous)) => {
                 Eviction::Send { to: previous, class: class::MOST_RECENT, depth: self.depth }
             }
@@ -86,10 +135,16 @@ impl Policy for Hscc {
     /// receiver to its previous node.
     fn keep_consistency(&mut self, cx: &mut Context<'_>, block: BlockId, writer: NodeId) {
         if writer != cx.me() {
+            // The disk node, which keeps an index as a home does.
+            let next = cx.entry(block).next.filter(|&next| self.costs.is_some() && next != writer);
+            if let Some(next) = next {
+                cx.note(next, block, invalidate(writer));
+                cx.forget(block);
+            }
             return;
         }
         let note = invalidate(cx.me());
-        let home = cx.home(block);
+        let home = cx.home(self.first(block));
         cx.note(home, block, note);
         let entry = cx.entry(block);
         if let Some(previous) = entry.previous.filter(|&p| p != cx.disk_node() && p != home) {
@@ -110,14 +165,24 @@ impl Policy for Hscc {
     fn note(&mut self, cx: &mut Context<'_>, block: BlockId, from: NodeId, note: Note) {
         match note.kind {
             INDEX_UPDATE => moved(cx, block, from, node(note.value)),
-            INVALIDATE_INDEX => invalidate_index(cx, block, node(note.value)),
-            INVALIDATE => written(cx, block, node(note.value)),
+            INVALIDATE_INDEX => self.invalidate_index(cx, block, node(note.value)),
+            INVALIDATE => self.written(cx, block, node(note.value)),
+            OVERHEAD => {
+                if let Some(costs) = &mut self.costs {
+                    costs.hear_overhead(note.value);
+                }
+            }
             _ => {}
         }
     }
 }
 
 impl Hscc {
+    /// The first block of the run, whose home is that of all.
+    const fn first(&self, block: BlockId) -> BlockId {
+        BlockId { index: block.index - block.index % self.run, ..block }
+    }
+
     /// HSCC-9 for singletons; HSCC-10 and HSCC-11 for most recent copies.
     fn store(&self, cx: &mut Context<'_>, block: BlockId, offer: Offer) -> Answer {
         let Offer { class, depth, evictor, .. } = offer;
@@ -140,7 +205,7 @@ impl Hscc {
             self.announce(cx, block, evictor);
             return Answer::Keep(room);
         }
-        let home = cx.home(block);
+        let home = cx.home(self.first(block));
         let onward = match class {
             class::SINGLETON => (home != cx.me() && home != evictor).then_some(home),
             class::MOST_RECENT if depth > 1 => cx.entry(block).previous,
@@ -154,7 +219,11 @@ impl Hscc {
 
     /// Tells the home that the block is here now.
     fn announce(&self, cx: &mut Context<'_>, block: BlockId, evictor: NodeId) {
-        let home = cx.home(block);
+        let home = match &self.costs {
+            // Who would not ask the home does not tell it either.
+            Some(costs) if !costs.home_pays(block, false) => cx.disk_node(),
+            _ => cx.home(self.first(block)),
+        };
         if home == cx.me() {
             moved(cx, block, cx.me(), evictor);
         } else {
@@ -171,6 +240,36 @@ impl Hscc {
             Load::Home => cx.least_cached_for(turn),
         }
     }
+
+    /// HSCC-12: the most recent copy is at `holder` now.
+    fn invalidate_index(&self, cx: &mut Context<'_>, block: BlockId, holder: NodeId) {
+        if holder == cx.me() || cx.is_resident(block) {
+            return;
+        }
+        let entry = cx.entry(block);
+        // Whom it is passed on to is forgotten, or two nodes could pass it to each other for ever.
+        cx.forget(block);
+        if cx.home(self.first(block)) == cx.me() {
+            cx.set_next(block, entry.next);
+        }
+        if let Some(previous) = entry.previous.filter(|&p| p != cx.disk_node() && p != holder) {
+            cx.note(previous, block, note(INVALIDATE_INDEX, holder.0.into()));
+        }
+    }
+
+    /// HSCC-13.
+    fn written(&self, cx: &mut Context<'_>, block: BlockId, writer: NodeId) {
+        let entry = cx.entry(block);
+        let known = cx.cached(block) || entry != cards_core::policy::Entry::default();
+        cx.invalidate(block);
+        cx.forget(block);
+        let next = entry.next.filter(|_| cx.home(self.first(block)) == cx.me());
+        for to in [entry.previous, next].into_iter().flatten().filter(|_| known) {
+            if to != writer && to != cx.disk_node() {
+                cx.note(to, block, invalidate(writer));
+            }
+        }
+    }
 }
 
 /// HSCC-12: `holder` keeps what `evictor` has evicted.
@@ -179,36 +278,6 @@ fn moved(cx: &mut Context<'_>, block: BlockId, holder: NodeId, evictor: NodeId) 
         cx.set_next(block, Some(holder));
         if evictor != holder {
             cx.note(evictor, block, note(INVALIDATE_INDEX, holder.0.into()));
-        }
-    }
-}
-
-/// HSCC-12: the most recent copy is at `holder` now.
-fn invalidate_index(cx: &mut Context<'_>, block: BlockId, holder: NodeId) {
-    if holder == cx.me() || cx.is_resident(block) {
-        return;
-    }
-    let entry = cx.entry(block);
-    // Whom it is passed on to is forgotten, or two nodes could pass it to each other for ever.
-    cx.forget(block);
-    if cx.home(block) == cx.me() {
-        cx.set_next(block, entry.next);
-    }
-    if let Some(previous) = entry.previous.filter(|&p| p != cx.disk_node() && p != holder) {
-        cx.note(previous, block, note(INVALIDATE_INDEX, holder.0.into()));
-    }
-}
-
-/// HSCC-13.
-fn written(cx: &mut Context<'_>, block: BlockId, writer: NodeId) {
-    let entry = cx.entry(block);
-    let known = cx.cached(block) || entry != cards_core::policy::Entry::default();
-    cx.invalidate(block);
-    cx.forget(block);
-    let next = entry.next.filter(|_| cx.home(block) == cx.me());
-    for to in [entry.previous, next].into_iter().flatten().filter(|_| known) {
-        if to != writer && to != cx.disk_node() {
-            cx.note(to, block, invalidate(writer));
         }
     }
 }
@@ -233,8 +302,18 @@ pub(super) const ENTRY: Entry = Entry {
             default: "free",
             meaning: "what a stored block may displace: free (nothing) or dup (a block near eviction with a newer copy elsewhere)",
         },
+        Parameter {
+            name: "homes",
+            default: "run",
+            meaning: "which blocks have the same home: run (16 in a row) or block (each its own, as in the paper)",
+        },
+        Parameter {
+            name: "ask",
+            default: "measured",
+            meaning: "who is asked for a missing block: measured (home or disk node, by what that has cost lately) or home (always, as in the paper)",
+        },
     ],
-    when_not: "each block is read by one node only: evicted blocks are sent about for nobody",
+    when_not: "each block is read by one node only: there is nothing to find, and with ask=home evicted blocks are sent about for nobody",
     build: Build::Shard(|arguments| {
         Ok(Box::new(Hscc {
             depth: arguments
@@ -247,6 +326,16 @@ pub(super) const ENTRY: Entry = Entry {
             room: arguments.parse_with("room", "free or dup", |v| match v {
                 "free" => Some(Room::Free),
                 "dup" => Some(Room::Duplicate),
+                _ => None,
+            })?,
+            run: arguments.parse_with("homes", "run or block", |v| match v {
+                "run" => Some(STRIPE_BLOCKS),
+                "block" => Some(1),
+                _ => None,
+            })?,
+            costs: arguments.parse_with("ask", "measured or home", |v| match v {
+                "measured" => Some(Some(Costs::default())),
+                "home" => Some(None),
                 _ => None,
             })?,
         }))

@@ -6,7 +6,7 @@ use crate::ids::{BlockId, RequestId, Slot, Token};
 use crate::io::{Origin, Output, Payload};
 use crate::message::{Body, IoError, Source};
 use crate::mistakes::{Mistake, makes};
-use crate::policy::Delivery;
+use crate::policy::{Delivery, Fetched};
 use crate::shard::Shard;
 use crate::timers::Timer;
 
@@ -26,6 +26,7 @@ impl Shard {
         let source = delivery.source;
         let Some(fetch) = self.end(request) else { return };
         let block = fetch.block;
+        self.tell_fetched(&fetch, delivery);
         let for_others_only = fetch.ahead_or_peers_only()
             && delivery.from == self.config.node
             && !fetch.waiters.iter().any(|w| matches!(w, Waiter::Peer { leave_copy: true, .. }))
@@ -42,6 +43,14 @@ impl Shard {
         }
         self.hand_out(&fetch, slot, Origin::delivered(source), source);
         self.put_back(Payload::Slot(slot));
+    }
+
+    /// Tells the policy what the block has cost.
+    fn tell_fetched(&mut self, fetch: &Fetch, Delivery { from, source, .. }: Delivery) {
+        let Some((asked, at)) = fetch.first_asked else { return };
+        let took = self.policy_clock.is_none().then(|| self.now.since(at));
+        let fetched = Fetched { asked, from, source, took };
+        self.with_policy(fetch.block.volume, |policy, cx| policy.fetched(cx, fetch.block, fetched));
     }
 
     /// What is in the fetch's slot was current while the first clients waited, and is stale. The others go on waiting.
