@@ -268,6 +268,8 @@ pub(super) struct Primary<P> {
     /// Repairs that have ended.
     mended: Vec<Mended>,
     hardens: BTreeMap<u64, Harden>,
+    /// Writes that were open when a term began, until all columns agree: these need not be at all of them.
+    reopened: Vec<Origin>,
     /// Commands that something open is in the way of.
     waiting: VecDeque<(Token, Command<P>)>,
     /// Writes that wait because so many bytes are open, and for nothing else: none overlaps another one.
@@ -328,6 +330,7 @@ impl<P: Clone> Primary<P> {
             verifies: BTreeMap::new(),
             mended: Vec::new(),
             hardens: BTreeMap::new(),
+            reopened: Vec::new(),
             waiting: VecDeque::new(),
             held: VecDeque::new(),
             results: VecDeque::new(),
@@ -377,6 +380,7 @@ impl<P: Clone> Primary<P> {
         for put in mem::take(&mut self.puts).into_values().filter(|put| !put.is_complete) {
             if let Reason::Command(token) = put.reason {
                 let Put { extent, payload, origin, .. } = put;
+                self.reopened.extend(origin);
                 again.push_back((token, Command::Write { extent, payload, origin }));
             }
         }
@@ -676,6 +680,7 @@ impl<P: Clone> Primary<P> {
         if self.stage == Stage::Opening && self.opened.covers(self.written()) {
             self.stage = Stage::Reading;
             self.has_opened = true;
+            self.reopened.clear();
             self.writes_at = Some(self.writes_at.unwrap_or(now + self.timing.grace));
             if self.made.is(Mistake::SkipGrace) {
                 self.writes_at = Some(now);

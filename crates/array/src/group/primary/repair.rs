@@ -10,7 +10,7 @@
 
 use super::{FillStep, Get, Primary, Put, Reason};
 use crate::group::extents::Extent;
-use crate::group::io::{Command, CommandError, Output, Outputs, Token};
+use crate::group::io::{CommandError, Output, Outputs, Token};
 use crate::group::message::Memory;
 use crate::group::mistakes::Mistake;
 use cards_core::Instant;
@@ -252,16 +252,14 @@ impl<P: Clone> Primary<P> {
     }
 
     /// What the source of a reconciliation has got from another column may lack a command that the source remembers. A primary that goes on has all
-    /// commands that are not at all columns, and does them again.
+    /// commands that are not at all columns, and does them again. (No others, which a client may have repeated: a later one may have been done since.)
     fn forget_open(&mut self) {
         if !self.has_opened {
             self.has_forgotten = true;
         }
-        for (_, command) in &self.waiting {
-            if let Command::Write { origin: Some(origin), .. } = command {
-                self.origins.remove(origin);
-                self.applied.remove(origin);
-            }
+        for origin in &self.reopened {
+            self.origins.remove(origin);
+            self.applied.remove(origin);
         }
     }
 

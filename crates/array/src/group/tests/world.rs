@@ -817,8 +817,9 @@ impl World {
             Command::Write { extent, payload, .. } => {
                 for (unit, value) in units(extent).zip(payload) {
                     self.histories[unit].seen(value, self.now);
-                    for column in in_sync.iter().filter(|column| !self.nodes[**column].media.record.is_lossy)
-                    {
+                    // What does not fit its checksum is not read.
+                    let counts = |media: &Media| !media.record.is_lossy && !media.rotten[unit];
+                    for column in in_sync.iter().filter(|column| counts(&self.nodes[**column].media)) {
                         let has = self.nodes[*column].media.current[unit];
                         if let Some(by) = self.histories[unit].overwritten(has, u64::MAX) {
                             let why = format!("M2: {by} is acknowledged, n{column} has {has} in unit {unit}");
