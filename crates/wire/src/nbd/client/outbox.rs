@@ -78,7 +78,9 @@ mod tests {
     #[test]
     fn bytes_keep_their_order_whatever_the_socket_takes_at_a_time() {
         let mut outbox = Outbox::default();
-        ["one ", "", "two ", "three"].map(|segment| outbox.push(segment.as_bytes().to_vec()));
+        for segment in ["one ", "", "two ", "three"] {
+            outbox.push(segment.as_bytes().to_vec());
+        }
         let (mut sent, mut calls) = (Vec::<u8>::new(), 0);
         while !outbox.is_empty() {
             outbox
