@@ -20,6 +20,25 @@ pub(crate) fn attend<T: Send>(
     tasks: usize,
     work: impl FnOnce() -> T + Send,
 ) -> (T, Option<i32>) {
+    let look = || {
+        let done = watch.done();
+        let more = match tasks {
+            1 => String::new(),
+            tasks => format!(", {} of {tasks} done", done.tasks),
+        };
+        let blocks = Some(done.blocks).filter(|&blocks| blocks > 0);
+        progress.show(done.share, done.requests, blocks, &more);
+    };
+    until_done(signals, || watch.stop(), look, work)
+}
+
+/// The same of any work: `stop` is to stop it, `look` is called again and again.
+pub(crate) fn until_done<T: Send>(
+    signals: &Signals,
+    stop: impl Fn(),
+    look: impl Fn(),
+    work: impl FnOnce() -> T + Send,
+) -> (T, Option<i32>) {
     thread::scope(|scope| {
         let worker = scope.spawn(work);
         let (mut pause, mut stopped) = (FIRST, None);
@@ -29,16 +48,10 @@ pub(crate) fn attend<T: Send>(
                     std::process::exit(128 + signal.number);
                 }
                 stopped = Some(signal.number);
-                watch.stop();
+                stop();
             }
             pause = (pause * 2).min(LATER);
-            let done = watch.done();
-            let more = match tasks {
-                1 => String::new(),
-                tasks => format!(", {} of {tasks} done", done.tasks),
-            };
-            let blocks = Some(done.blocks).filter(|&blocks| blocks > 0);
-            progress.show(done.share, done.requests, blocks, &more);
+            look();
         }
         let result = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         (result, stopped)

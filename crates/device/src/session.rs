@@ -1,6 +1,6 @@
 //! Reaching the daemon: the watch first, then the NBD connections it names.
 
-use std::io::{self, Read as _, Write as _};
+use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,9 +10,8 @@ use std::time::{Duration, Instant};
 
 use cards_admin::{Claim, Client, ClientError, Refusal, RefusalKind, Reply, Request, Watching, to_line};
 use cards_config::{Attach, Mode};
-use cards_wire::nbd::EXCLUSIVE;
-use cards_wire::nbd::Session;
-use cards_wire::nbd::client::{Handshake, HandshakeError, Ready, Step};
+use cards_wire::nbd::client::{HandshakeError, OpenError, Ready};
+use cards_wire::nbd::{self, EXCLUSIVE, Session};
 
 use crate::link::Link;
 use crate::watch::Watch;
@@ -230,31 +229,12 @@ fn open(path: &Path) -> Result<UnixStream, SessionError> {
 }
 
 fn handshake(path: &Path, export: &str) -> Result<(UnixStream, Ready), SessionError> {
-    let at = |source| SessionError::Io { path: path.into(), source };
-    let refused = |source| SessionError::Handshake { path: path.into(), source };
     let mut stream = open(path)?;
-    let mut handshake = Handshake::new(export).map_err(refused)?;
-    let mut buffer = [0; 4096];
-    let mut filled = 0;
-    loop {
-        // `advance` takes all it gets unless it is ready; the rest, if any, came too early.
-        let mut received = &buffer[..std::mem::take(&mut filled)];
-        match handshake.advance(&mut received).map_err(refused)? {
-            Step::Send => {
-                let sent = handshake.output().len();
-                stream.write_all(handshake.output()).map_err(at)?;
-                handshake.sent(sent);
-            }
-            Step::Receive => {
-                filled = stream.read(&mut buffer).map_err(at)?;
-                if filled == 0 {
-                    return Err(at(io::ErrorKind::UnexpectedEof.into()));
-                }
-            }
-            Step::Ready(_) if !received.is_empty() => {
-                return Err(refused(HandshakeError::Protocol("it replies before it was asked")));
-            }
-            Step::Ready(ready) => return Ok((stream, ready)),
-        }
+    let at = |source| SessionError::Io { path: path.into(), source };
+    match nbd::client::open(&mut stream, export) {
+        Ok(ready) => Ok((stream, ready)),
+        Err(OpenError::Io(source)) => Err(at(source)),
+        Err(OpenError::Closed) => Err(at(io::ErrorKind::UnexpectedEof.into())),
+        Err(OpenError::Handshake(source)) => Err(SessionError::Handshake { path: path.into(), source }),
     }
 }

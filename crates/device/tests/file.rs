@@ -7,16 +7,12 @@ use std::time::{Duration, Instant};
 
 use cards_device::DeviceError;
 
-use crate::fake::{Fake, SIZE};
-use crate::{end, options, skipped, start};
+use crate::fake::SIZE;
+use crate::{end, options, served};
 
 #[test]
 fn bytes_come_back_in_any_length_and_the_end_is_the_end() {
-    if skipped() {
-        return;
-    }
-    let fake = Fake::start();
-    let device = start(&fake);
+    let Some((fake, device)) = served() else { return };
     let file = OpenOptions::new().read(true).write(true).open(fake.path()).unwrap();
     assert_eq!(file.metadata().unwrap().len(), SIZE as u64);
     let bytes: Vec<u8> = (0..300_001u32).map(|i| (i % 251) as u8).collect();
@@ -37,11 +33,7 @@ fn bytes_come_back_in_any_length_and_the_end_is_the_end() {
 
 #[test]
 fn a_device_in_use_does_not_end() {
-    if skipped() {
-        return;
-    }
-    let fake = Fake::start();
-    let device = start(&fake);
+    let Some((fake, device)) = served() else { return };
     let file = File::open(fake.path()).unwrap();
     assert!(matches!(device.stop(false), Err(DeviceError::InUse { .. })));
     let mut byte = [0];
@@ -56,11 +48,7 @@ fn a_device_in_use_does_not_end() {
 
 #[test]
 fn a_device_whose_connection_the_kernel_has_cut_leaves_no_dead_file() {
-    if skipped() {
-        return;
-    }
-    let fake = Fake::start();
-    let device = start(&fake);
+    let Some((fake, device)) = served() else { return };
     let control = tempfile::tempdir().unwrap();
     let mount = |command: &str, more: &[&str]| {
         assert!(Command::new(command).args(more).arg(control.path()).status().unwrap().success());
@@ -81,11 +69,7 @@ fn a_device_whose_connection_the_kernel_has_cut_leaves_no_dead_file() {
 
 #[test]
 fn a_second_device_is_refused() {
-    if skipped() {
-        return;
-    }
-    let fake = Fake::start();
-    let device = start(&fake);
+    let Some((fake, device)) = served() else { return };
     let second = cards_device::Device::start(options(&fake));
     assert!(matches!(second, Err(DeviceError::Taken { .. })), "{second:?}");
     end(device);

@@ -47,6 +47,15 @@ fn start(fake: &Fake) -> Device {
     Device::start(options(fake)).unwrap()
 }
 
+/// A device of a daemon, unless none can be mounted here.
+fn served() -> Option<(Fake, Device)> {
+    (!skipped()).then(|| {
+        let fake = Fake::start();
+        let device = start(&fake);
+        (fake, device)
+    })
+}
+
 fn end(device: Device) {
     device.stop(false).unwrap();
     device.join().unwrap();

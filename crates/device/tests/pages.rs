@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use cards_admin::Notice;
 
 use crate::fake::Fake;
-use crate::{end, options, skipped, start};
+use crate::{end, options, served, skipped};
 
 fn byte(file: &File, offset: u64) -> u8 {
     let mut byte = [0];
@@ -18,11 +18,7 @@ fn byte(file: &File, offset: u64) -> u8 {
 
 #[test]
 fn pages_are_kept_until_they_are_withdrawn() {
-    if skipped() {
-        return;
-    }
-    let mut fake = Fake::start();
-    let device = start(&fake);
+    let Some((mut fake, device)) = served() else { return };
     let file = File::open(fake.path()).unwrap();
     assert_eq!(byte(&file, 5000), 0);
     let reads = fake.reads();
@@ -39,11 +35,7 @@ fn pages_are_kept_until_they_are_withdrawn() {
 
 #[test]
 fn a_read_under_way_neither_blocks_a_withdrawal_nor_brings_old_bytes() {
-    if skipped() {
-        return;
-    }
-    let mut fake = Fake::start();
-    let device = start(&fake);
+    let Some((mut fake, device)) = served() else { return };
     let file = File::open(fake.path()).unwrap();
     for round in 1..=20 {
         fake.be_silent(true);
@@ -66,11 +58,7 @@ fn a_read_under_way_neither_blocks_a_withdrawal_nor_brings_old_bytes() {
 /// Writers elsewhere never pause: each answer is overtaken by a withdrawal.
 #[test]
 fn a_read_beside_writers_is_answered_and_brings_no_old_bytes() {
-    if skipped() {
-        return;
-    }
-    let fake = Fake::start();
-    let device = start(&fake);
+    let Some((fake, device)) = served() else { return };
     let file = File::open(fake.path()).unwrap();
     fake.race(Some(4096));
     for _ in 0..10 {
@@ -103,11 +91,7 @@ fn a_read_beside_writers_is_answered_and_brings_no_old_bytes() {
 /// pages of one for pages that nobody can use.
 #[test]
 fn a_read_past_the_page_cache_saves_no_page_from_a_withdrawal() {
-    if skipped() {
-        return;
-    }
-    let mut fake = Fake::start();
-    let device = start(&fake);
+    let Some((mut fake, device)) = served() else { return };
     let (file, direct) = (File::open(fake.path()).unwrap(), File::open(fake.path()).unwrap());
     // SAFETY: the descriptor is open, and both commands take and give plain numbers.
     let set = unsafe {
@@ -132,11 +116,7 @@ fn a_read_past_the_page_cache_saves_no_page_from_a_withdrawal() {
 
 #[test]
 fn pages_without_time_left_are_not_used() {
-    if skipped() {
-        return;
-    }
-    let fake = Fake::start();
-    let device = start(&fake);
+    let Some((fake, device)) = served() else { return };
     let file = File::open(fake.path()).unwrap();
     assert_eq!(byte(&file, 0), 0);
     fake.notice(&Notice::Valid { for_ms: Some(0) });

@@ -21,7 +21,11 @@ struct Site {
 }
 
 impl Site {
-    fn new() -> Site {
+    /// None where no volume can be mounted.
+    fn new() -> Option<Site> {
+        if skipped() {
+            return None;
+        }
         let fake = Fake::start();
         let victim = fake.runtime().with_file_name("shadow");
         fs::write(&victim, SECRET).unwrap();
@@ -30,7 +34,7 @@ impl Site {
         for dir in [fake.runtime(), fake.runtime().join("dev")] {
             chown(dir, Some(OTHER), Some(OTHER)).unwrap();
         }
-        Site { fake, victim }
+        Some(Site { fake, victim })
     }
 
     /// The directory of root's devices of this daemon.
@@ -66,10 +70,7 @@ fn pipe(path: &Path) {
 #[test]
 fn a_symbolic_link_in_place_of_a_file_is_not_followed() {
     for name in ["disk.lock", "disk.json.new", "disk.json", ".pages.lock"] {
-        if skipped() {
-            return;
-        }
-        let site = Site::new();
+        let Some(site) = Site::new() else { return };
         symlink(&site.victim, site.fake.runtime().join("dev").join(name)).unwrap();
         site.serves();
         site.is_untouched();
@@ -79,10 +80,7 @@ fn a_symbolic_link_in_place_of_a_file_is_not_followed() {
 #[test]
 fn a_hard_link_in_place_of_a_file_is_not_written() {
     for name in ["disk.lock", "disk.json.new"] {
-        if skipped() {
-            return;
-        }
-        let site = Site::new();
+        let Some(site) = Site::new() else { return };
         fs::hard_link(&site.victim, site.fake.runtime().join("dev").join(name)).unwrap();
         site.serves();
         site.is_untouched();
@@ -92,10 +90,7 @@ fn a_hard_link_in_place_of_a_file_is_not_written() {
 #[test]
 fn a_pipe_in_place_of_a_file_holds_nobody_up() {
     for name in ["disk.lock", "disk.json.new", "disk.json"] {
-        if skipped() {
-            return;
-        }
-        let site = Site::new();
+        let Some(site) = Site::new() else { return };
         pipe(&site.fake.runtime().join("dev").join(name));
         site.serves();
     }
@@ -103,10 +98,7 @@ fn a_pipe_in_place_of_a_file_holds_nobody_up() {
 
 #[test]
 fn a_link_in_place_of_the_directory_is_not_followed() {
-    if skipped() {
-        return;
-    }
-    let site = Site::new();
+    let Some(site) = Site::new() else { return };
     let (dev, elsewhere) = (site.fake.runtime().join("dev"), site.fake.runtime().with_file_name("etc"));
     fs::create_dir(&elsewhere).unwrap();
     fs::remove_dir(&dev).unwrap();
@@ -121,10 +113,7 @@ fn a_link_in_place_of_the_directory_is_not_followed() {
 
 #[test]
 fn a_directory_of_another_user_or_that_others_write_is_refused() {
-    if skipped() {
-        return;
-    }
-    let site = Site::new();
+    let Some(site) = Site::new() else { return };
     fs::create_dir(site.beside()).unwrap();
     chown(site.beside(), Some(OTHER), None).unwrap();
     symlink(&site.victim, site.beside().join("disk.lock")).unwrap();
@@ -145,10 +134,7 @@ fn a_directory_of_another_user_or_that_others_write_is_refused() {
 
 #[test]
 fn the_daemon_can_read_the_directory_and_write_nothing_there() {
-    if skipped() {
-        return;
-    }
-    let site = Site::new();
+    let Some(site) = Site::new() else { return };
     let device = Device::start(options(&site.fake)).unwrap();
     let dir = fs::metadata(site.beside()).unwrap();
     assert_eq!(device.description().path, site.beside().join("disk"));

@@ -8,15 +8,11 @@ use std::time::Duration;
 use cards_admin::Claim;
 
 use crate::fake::Fake;
-use crate::{end, skipped, start};
+use crate::{end, served, skipped, start};
 
 #[test]
 fn writes_and_reads_go_on_over_broken_connections() {
-    if skipped() {
-        return;
-    }
-    let fake = Fake::start();
-    let device = start(&fake);
+    let Some((fake, device)) = served() else { return };
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for number in 0..3u64 {
@@ -45,11 +41,7 @@ fn writes_and_reads_go_on_over_broken_connections() {
 
 #[test]
 fn pages_of_the_last_life_are_gone() {
-    if skipped() {
-        return;
-    }
-    let fake = Fake::start();
-    let device = start(&fake);
+    let Some((fake, device)) = served() else { return };
     let file = File::open(fake.path()).unwrap();
     let mut byte = [0];
     file.read_exact_at(&mut byte, 0).unwrap();

@@ -5,8 +5,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use cards_wire::nbd::client::{Event, Handshake, Replies, Step};
-use cards_wire::nbd::{Command, Request, Session};
+use cards_wire::nbd::client::{Event, OpenError, Replies, open};
+use cards_wire::nbd::{Command, Request};
 
 use super::LocalError;
 use super::content::HEAD_BYTES;
@@ -33,7 +33,11 @@ fn read(socket: &Path, volume: &str) -> Result<Vec<u8>, String> {
     let mut stream = UnixStream::connect(socket).map_err(said)?;
     stream.set_read_timeout(Some(SILENCE_MAX)).map_err(said)?;
     stream.set_write_timeout(Some(SILENCE_MAX)).map_err(said)?;
-    let session = shake_hands(&mut stream, volume)?;
+    let session = match open(&mut stream, volume) {
+        Ok(ready) => ready.session,
+        Err(OpenError::Io(error)) => return Err(said(error)),
+        Err(error) => return Err(error.to_string()),
+    };
     let length = session.size.min(HEAD_BYTES as u64);
     let mut head = vec![0; length as usize];
     if head.is_empty() {
@@ -69,28 +73,6 @@ fn read(socket: &Path, volume: &str) -> Result<Vec<u8>, String> {
                 }
                 Event::Hole { .. } | Event::Extent { .. } => {}
             }
-        }
-    }
-}
-
-fn shake_hands(stream: &mut UnixStream, volume: &str) -> Result<Session, String> {
-    let mut shake = Handshake::new(volume).map_err(|e| e.to_string())?;
-    let mut received = Vec::new();
-    let mut input = [0; 4096];
-    loop {
-        let mut rest = received.as_slice();
-        let step = shake.advance(&mut rest).map_err(|e| e.to_string())?;
-        received = rest.to_vec();
-        match step {
-            Step::Send => {
-                stream.write_all(shake.output()).map_err(|e| e.to_string())?;
-                shake.sent(shake.output().len());
-            }
-            Step::Receive => match stream.read(&mut input).map_err(|e| e.to_string())? {
-                0 => return Err("the daemon closed the connection".into()),
-                bytes => received.extend_from_slice(&input[..bytes]),
-            },
-            Step::Ready(ready) => return Ok(ready.session),
         }
     }
 }

@@ -2,15 +2,14 @@
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::Duration;
 
 use cards_check::command::{Caller, Command, Verdict};
 use clap::Args;
 
+use crate::attend::until_done;
 use crate::context::Context;
 use crate::error::Error;
-use crate::signals::{Arrived, Signals};
+use crate::signals::Signals;
 
 /// Attack a simulated cluster with random faults, and check what its clients see
 #[derive(Debug, Args)]
@@ -34,31 +33,14 @@ pub(crate) struct Check {
     command: Command,
 }
 
-/// How often it looks for signals and for the end, at first and later: short work shall not wait for it.
-const FIRST: Duration = Duration::from_millis(2);
-const LATER: Duration = Duration::from_millis(100);
-
 impl Check {
     /// Runs the seeds. The first signal stops it, a second one ends this program.
     pub(crate) fn run(self, cx: &Context) -> Result<ExitCode, Error> {
         let signals = Signals::block();
         let stop = AtomicBool::new(false);
         let caller = Caller { program: "cards check", verbose: cx.verbose > 0, stop: &stop };
-        let (verdict, stopped) = thread::scope(|scope| {
-            let worker = scope.spawn(|| self.command.run(&caller));
-            let (mut pause, mut stopped) = (FIRST, None);
-            while !worker.is_finished() {
-                if let Some(signal) = signals.wait(pause).filter(|signal| Arrived::ends(*signal)) {
-                    if stopped.is_some() {
-                        std::process::exit(128 + signal.number);
-                    }
-                    stopped = Some(signal.number);
-                    stop.store(true, Ordering::Relaxed);
-                }
-                pause = (pause * 2).min(LATER);
-            }
-            (worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), stopped)
-        });
+        let end = || stop.store(true, Ordering::Relaxed);
+        let (verdict, stopped) = until_done(&signals, end, || {}, || self.command.run(&caller));
         Ok(match stopped.filter(|_| verdict == Verdict::Stopped) {
             Some(signal) => ExitCode::from(u8::try_from(128 + signal).unwrap_or(u8::MAX)),
             None => ExitCode::from(verdict.exit_code()),

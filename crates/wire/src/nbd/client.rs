@@ -7,6 +7,7 @@
 
 mod coverage;
 mod handshake;
+mod open;
 mod outbox;
 mod replies;
 mod uri;
@@ -16,6 +17,7 @@ use thiserror::Error;
 use super::Session;
 use super::consts::*;
 pub use handshake::Handshake;
+pub use open::{OpenError, open};
 pub use outbox::Outbox;
 pub use replies::{Event, Failure, Replies};
 pub use uri::{Address, Uri, UriError};

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cards_wire::nbd::client::{Event, Handshake, Replies, Step};
+use cards_wire::nbd::client::{Event, OpenError, Replies, open};
 use cards_wire::nbd::{Command, Request, Session};
 
 use super::DemoError;
@@ -53,26 +53,12 @@ impl Connection {
         let mut stream = UnixStream::connect(path).map_err(io)?;
         stream.set_read_timeout(Some(SILENCE_MAX)).map_err(io)?;
         stream.set_write_timeout(Some(SILENCE_MAX)).map_err(io)?;
-        let handshake = |source| DemoError::Handshake { path: path.into(), source };
-        let mut shake = Handshake::new("disk").map_err(handshake)?;
-        let mut received = Vec::new();
-        let mut buffer = [0; 4096];
-        let session = loop {
-            let mut input = received.as_slice();
-            let step = shake.advance(&mut input).map_err(handshake)?;
-            received = input.to_vec();
-            match step {
-                Step::Send => {
-                    stream.write_all(shake.output()).map_err(io)?;
-                    shake.sent(shake.output().len());
-                }
-                Step::Receive => match stream.read(&mut buffer).map_err(io)? {
-                    0 => return Err(DemoError::Closed { path: path.into() }),
-                    bytes => received.extend_from_slice(&buffer[..bytes]),
-                },
-                Step::Ready(ready) => break ready.session,
-            }
+        let failed = |error| match error {
+            OpenError::Io(source) => io(source),
+            OpenError::Handshake(source) => DemoError::Handshake { path: path.into(), source },
+            OpenError::Closed => DemoError::Closed { path: path.into() },
         };
+        let session = open(&mut stream, "disk").map_err(failed)?.session;
         let slot = || Slot { command: Command::Read, offset: 0, length: 0, data: Vec::new() };
         let connection = Self {
             path: path.into(),

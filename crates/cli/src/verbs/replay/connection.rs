@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use cards_trace::{Op, Request};
-use cards_wire::nbd::client::{Event, Failure, Handshake, Replies, Step};
+use cards_wire::nbd::client::{Event, Failure, OpenError, Replies, open};
 use cards_wire::nbd::{self, Command};
 
 use super::ReplayError;
@@ -33,27 +33,13 @@ impl Connection {
         let mut stream = UnixStream::connect(path).map_err(io)?;
         stream.set_read_timeout(Some(SILENCE_MAX)).map_err(io)?;
         stream.set_write_timeout(Some(SILENCE_MAX)).map_err(io)?;
-        let handshake = |source| ReplayError::Handshake { path: path.into(), source };
-        let mut shake = Handshake::new("disk").map_err(handshake)?;
-        let mut received = Vec::new();
-        let mut input = vec![0; BUFFER];
-        let session = loop {
-            let mut rest = received.as_slice();
-            let step = shake.advance(&mut rest).map_err(handshake)?;
-            received = rest.to_vec();
-            match step {
-                Step::Send => {
-                    stream.write_all(shake.output()).map_err(io)?;
-                    shake.sent(shake.output().len());
-                }
-                Step::Receive => match stream.read(&mut input).map_err(io)? {
-                    0 => return Err(ReplayError::Closed { path: path.into() }),
-                    bytes => received.extend_from_slice(&input[..bytes]),
-                },
-                Step::Ready(ready) => break ready.session,
-            }
+        let failed = |error| match error {
+            OpenError::Io(source) => io(source),
+            OpenError::Handshake(source) => ReplayError::Handshake { path: path.into(), source },
+            OpenError::Closed => ReplayError::Closed { path: path.into() },
         };
-        let (path, replies) = (path.into(), Replies::new(&session, 1));
+        let session = open(&mut stream, "disk").map_err(failed)?.session;
+        let (path, replies, input) = (path.into(), Replies::new(&session, 1), vec![0; BUFFER]);
         Ok(Self { path, stream, replies, input, out: Vec::new(), under_way: None })
     }
 
