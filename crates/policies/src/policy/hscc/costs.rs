@@ -110,6 +110,8 @@ pub(super) struct Costs {
     from_disk: Share,
     from_peer: Share,
     last: Option<BlockId>,
+    /// Of the blocks asked for, those that followed the one before.
+    sequential: Share,
     /// By hash: it followed the one before when it was asked for.
     followed: u64,
     told: u64,
@@ -132,7 +134,9 @@ impl Costs {
 
     /// A block is asked for. Another node is said to have it.
     pub(super) fn asked(&mut self, block: BlockId, is_elsewhere: bool) {
-        match self.follows(block) {
+        let follows = self.follows(block);
+        self.sequential.add(follows);
+        match follows {
             true => {
                 self.followed |= bit(block);
                 self.covered.add(is_elsewhere);
@@ -161,11 +165,15 @@ impl Costs {
         (self.disk(follows) * disk + self.passed.0 * peer + self.cache.0 * cache) / ONE
     }
 
-    /// Whether a disk may be left in a sequence, if a share `p` of its blocks is found elsewhere. It has to find its place again for
-    /// each block that is not, and that is work which others wait for.
+    /// Whether a sequence may be left at a block, or not be begun with it, if a share `p` of such blocks is found elsewhere. For each
+    /// that is not, the disk has to find its place again, since the next block was there first, and that is work which others wait for.
     fn may_leave(&self, follows: bool, p: u64) -> bool {
         let [random, next] = self.least.map(|least| least.0);
-        !follows || (ONE - p) * random.saturating_sub(next) <= next * ONE
+        let seek = (ONE - p) * random.saturating_sub(next);
+        match follows {
+            true => seek <= next * ONE,
+            false => seek / ONE * self.sequential.value <= random / 8 * ONE,
+        }
     }
 
     fn pays(&self, direct: u64, hop: u64, follows: bool, more: u64) -> bool {
@@ -379,7 +387,6 @@ mod tests {
         costs.hear_overhead(300_000);
         (0..100).for_each(|_| costs.passed_on(false));
         let (first, second) = (block(200), BlockId { index: block(200).index + 1, ..block(200) });
-        assert!(costs.passing_on_pays(first, false));
         costs.asked(first, true);
         assert!(!costs.passing_on_pays(second, false), "few blocks of sequences were elsewhere");
         for nth in 0..100 {
