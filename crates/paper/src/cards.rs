@@ -22,8 +22,8 @@ const LOADS: [u32; 6] = [310, 420, 490, 571, 681, 741];
 /// What is compared: name and policy. The first two are the paper's.
 const POLICIES: [(&str, &str); 3] = [
     ("HDC", "hdc"),
-    ("HSCC", "hscc load=home room=dup homes=block ask=home"),
-    ("HSCC, our defaults", "hscc load=free room=free homes=block ask=home"),
+    ("HSCC", "hscc load=home room=dup"),
+    ("HSCC, our defaults", "hscc depth=2 load=free room=free"),
 ];
 const HDC: usize = 0;
 const HSCC: usize = 1;
@@ -128,10 +128,10 @@ pub(crate) fn introduction(scale: Scale) -> Vec<String> {
          .96 ms of computing, and the disk .87 ms if it follows the last one, 12 ms otherwise. Homes are given by block number \
          modulo nodes."
             .to_owned(),
-        "**HSCC** is `hscc load=home room=dup homes=block ask=home`: the least loaded node is the home for which the fewest blocks are cached \
+        "**HSCC** is `hscc load=home room=dup`: the least loaded node is the home for which the fewest blocks are cached \
          here, and a stored block may take the place of one that has a newer copy elsewhere. Of the readings of what \
          the paper leaves open, this one comes closest to it. *Our defaults* are `load=free room=free`: the node with the most \
-         free places, and free places only, and otherwise as published (`homes=block ask=home`)."
+         free places, and free places only."
             .to_owned(),
     ];
     if scale == Scale::Fast {

@@ -173,10 +173,7 @@ mod tests {
     #[test]
     fn a_spec_is_written_out() {
         assert_eq!(normalize("rd").unwrap(), "rd");
-        assert_eq!(
-            normalize("hscc depth=3").unwrap(),
-            "hscc depth=3 load=free room=free homes=run ask=measured"
-        );
+        assert_eq!(normalize("hscc depth=3").unwrap(), "hscc depth=3 load=free room=free");
     }
 
     #[test]

@@ -131,13 +131,13 @@ fn without_cooperation_a_scan_finds_nothing_another_node_has_read() {
 #[test]
 fn scans_hit_as_a_model_of_the_policies_says() {
     ratios_near(scans("hdc"), [88.7, 77.0, 49.0, 30.0, 21.5, 14.7], 4.0);
-    ratios_near(scans("hscc homes=block ask=home"), [100.0, 100.0, 91.8, 78.8, 66.1, 60.7], 4.0);
+    ratios_near(scans("hscc"), [100.0, 100.0, 91.8, 78.8, 66.1, 60.7], 4.0);
 }
 
 /// The configuration of the paper: more than half of the reads hit at all sizes.
 #[test]
 fn scans_hit_more_than_half_the_time_as_in_the_paper() {
-    let found = scans("hscc load=home room=dup homes=block ask=home");
+    let found = scans("hscc load=home room=dup");
     let model = [90.9, 83.7, 73.2, 69.0, 57.8, 53.1];
     assert!(found.iter().all(|&found| found > 50.0), "{found:.1?}, the model {model:.1?}");
 }

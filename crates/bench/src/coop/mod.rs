@@ -38,7 +38,7 @@ const BASE: &str = "rd";
 /// The paper's comparison partner.
 const HDC: &str = "hdc";
 /// The product's setting of HSCC and the one that is nearest to the paper's.
-const HSCC: [&str; 2] = ["hscc", "hscc load=home room=dup homes=block ask=home"];
+const HSCC: [&str; 2] = ["hscc", "hscc load=home room=dup"];
 
 /// What to measure.
 #[derive(Debug, Clone)]

@@ -483,7 +483,7 @@ mod tests {
     #[test]
     fn the_command_line_quotes_paths() {
         let options = ClusterOptions {
-            policy: "hscc load=home room=dup homes=block ask=home",
+            policy: "hscc load=home room=dup",
             replacement: Some("lru"),
             read_ahead: "off".to_owned(),
             disk_delay: Duration::from_millis(10),

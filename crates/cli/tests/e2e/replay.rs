@@ -42,7 +42,7 @@ const READS: &str = "gen:oltp:nodes=3,bytes=3MiB,requests=250,writes=0";
 
 #[test]
 fn a_serial_replay_of_hscc_counts_what_the_simulator_counts() {
-    let json = same_counts(MIXED, "hscc homes=block ask=home", "--block 8K --cache 256K --shards 1");
+    let json = same_counts(MIXED, "hscc", "--block 8K --cache 256K --shards 1");
     for name in ["write_requests", "forwarded", "stored_for_others", "remote_hits"] {
         assert!(json["live"][name].as_u64().is_some_and(|count| count > 0), "no {name}: {json:#}");
     }
@@ -69,7 +69,7 @@ fn a_serial_replay_of_hints_counts_what_the_simulator_counts_although_it_looks_a
 #[test]
 fn a_timed_replay_hits_nearly_as_often_as_the_simulator() {
     let trace = "gen:oltp:nodes=3,bytes=3MiB,clients=2,requests=1200,writes=0.1";
-    let (done, json) = replay(trace, "hscc homes=block ask=home", "--block 8K --cache 512K --timing trace");
+    let (done, json) = replay(trace, "hscc", "--block 8K --cache 512K --timing trace");
     let ratio = |of: &str| json[of]["global_hit_ratio"].as_f64().unwrap_or(f64::NAN);
     let (live, simulated) = (ratio("live"), ratio("simulated"));
     assert!(live > 0.1 && (live - simulated).abs() < 0.02, "{live} and {simulated}: {done}");

@@ -40,7 +40,7 @@ fn is_given_nothing(c: &Cluster) -> bool {
 
 #[test]
 fn a_holder_sends_a_stranger_to_the_primary_which_refuses_it() {
-    for policy in ["rd", "hscc load=home homes=block ask=home", "hdc"] {
+    for policy in ["rd", "hscc load=home", "hdc"] {
         for from_disk in [false, true] {
             let mut c = with_a_stranger(policy);
             c.read(1, 5);
@@ -95,7 +95,7 @@ fn what_is_evicted_is_not_sent_to_a_stranger() {
 /// Nor is anything believed that it sends: it would be a write.
 #[test]
 fn what_a_stranger_offers_is_not_taken() {
-    let mut c = with_a_stranger("hscc load=home homes=block ask=home");
+    let mut c = with_a_stranger("hscc load=home");
     let body = Body::Store {
         block: 5,
         class: 0,
@@ -125,7 +125,7 @@ fn who_has_come_since_is_served_by_the_primary() {
 /// It may answer nothing for as long as it likes, and hears which blocks are wanted.
 #[test]
 fn a_stranger_is_not_asked() {
-    for policy in ["hscc load=home homes=block ask=home", "hdc"] {
+    for policy in ["hscc load=home", "hdc"] {
         let mut c = with_a_stranger(policy);
         for block in 0..16 {
             c.begin_read(1, block);

@@ -44,7 +44,7 @@ pub(crate) struct Setup {
 pub(crate) const SETUP: Setup = Setup {
     nodes: 3,
     capacity: 8,
-    policy: "hscc load=home homes=block ask=home",
+    policy: "hscc load=home",
     network_attached: false,
     coherence: Coherence::Confirmed,
     read_only: false,

@@ -86,7 +86,7 @@ fn without_confirmed_coherence_nobody_keeps_what_it_writes() {
 /// A home finds nothing; the disk node still knows who wrote the block.
 #[test]
 fn a_policy_is_asked_first() {
-    let mut c = Cluster::new(Setup { policy: "hscc homes=block ask=home", ..HAND });
+    let mut c = Cluster::new(Setup { policy: "hscc", ..HAND });
     let block = c.homed_at(3);
     c.write(1, block);
     let log = c.read(2, block);

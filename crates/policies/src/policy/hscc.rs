@@ -18,12 +18,11 @@
 //! - *Least loaded*: the node that last said it has the most free places (`load=free`), or, literally, the
 //!   home for which the fewest blocks are cached here (`load=home`).
 //!
-//! That is `homes=block ask=home`. By default two things differ, because a disk of today may answer in a few times of what a
-//! message costs:
+//! A disk of today may answer in a few times of what a message costs. Two things can therefore be otherwise:
 //! - Runs of blocks have one home (`homes=run`), so that a read of several blocks passes one node, and the disk sees a sequence
 //!   as one.
 //! - A home is asked, a request passed on and an evicted block saved only where that pays, by what blocks have cost lately
-//!   ([`costs`]). Otherwise the disk node is asked at once (`ask=measured`). It keeps the index of what it was asked for, as a home does,
+//!   ([`costs`], `ask=measured`). Otherwise the disk node is asked at once. It keeps the index of what it was asked for, as a home does,
 //!   so it passes a request on where that pays, and always if it keeps no copies itself: N readers of the same blocks cost its disk
 //!   one read of each.
 //!
@@ -304,13 +303,13 @@ pub(super) const ENTRY: Entry = Entry {
         },
         Parameter {
             name: "homes",
-            default: "run",
-            meaning: "which blocks have the same home: run (16 in a row) or block (each its own, as in the paper)",
+            default: "block",
+            meaning: "which blocks have the same home: block (each its own, as in the paper) or run (16 in a row)",
         },
         Parameter {
             name: "ask",
-            default: "measured",
-            meaning: "who is asked for a missing block: measured (home or disk node, by what that has cost lately) or home (always, as in the paper)",
+            default: "home",
+            meaning: "who is asked for a missing block: home (always, as in the paper) or measured (home or disk node, by what that has cost lately)",
         },
     ],
     when_not: "each block is read by one node only: there is nothing to find, and with ask=home evicted blocks are sent about for nobody",

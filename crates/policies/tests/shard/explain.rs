@@ -16,7 +16,12 @@ fn policies() -> impl Iterator<Item = &'static str> {
         .iter()
         .filter(|entry| entry.lacks().is_none() && entry.name != "chaos")
         .map(|entry| entry.name)
-        .chain(["hints forwards=0", "hints forwards=1", "hscc depth=0 room=dup", "hscc homes=block ask=home"])
+        .chain([
+            "hints forwards=0",
+            "hints forwards=1",
+            "hscc depth=0 room=dup",
+            "hscc homes=run ask=measured",
+        ])
 }
 
 /// The nodes that would be asked for a block, in turn.

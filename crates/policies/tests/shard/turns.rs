@@ -35,7 +35,7 @@ fn a_policy_that_remembers_the_holders_leaves_no_old_copy() {
 /// What `docs/concepts/coherence.md` says of it: its list of copies does not have all of them. The paper has it so.
 #[test]
 fn hscc_reaches_only_the_copies_in_its_list() {
-    assert!((0..20).any(|seed| leaves_old_copies("hscc homes=block ask=home", seed)));
+    assert!((0..20).any(|seed| leaves_old_copies("hscc", seed)));
     // Of those that a home has delivered out of its own cache, it knows the last one.
     let mut c = Cluster::new(Setup { nodes: 5, coherence: Coherence::Policy, ..SETUP });
     let block = c.homed_at(0);

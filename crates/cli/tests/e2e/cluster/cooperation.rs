@@ -97,10 +97,7 @@ fn one_request_at_a_time_counts_exactly() {
 #[test]
 fn a_peer_that_stands_still_is_not_waited_for() {
     let dir = scratch();
-    // By default the disk node is asked, which has the blocks in its memory.
-    let mut disk = Disk::file(&image(dir.path(), "disk.img"));
-    disk.policy = "hscc homes=block ask=home".into();
-    let mut plan = Plan::new(dir.path(), 3).disk(disk);
+    let mut plan = Plan::new(dir.path(), 3).disk(Disk::file(&image(dir.path(), "disk.img")));
     (plan.read_ahead, plan.hedge) = ("off", true);
     let mut cluster = Cluster::start(plan);
     let [mut second, mut third] = [2, 3].map(|number| cluster.export(number, "disk").open());
