@@ -10,8 +10,8 @@ use cards_config::{Attach, Limit};
 use serde::Deserialize as _;
 
 use super::{
-    Activity, Cluster, Forgotten, NewVolume, PinOrder, Pins, REPLY_BYTES_MAX, Recorded, Recording, Refusal,
-    Reply, Request, Samples, Scrubbed, Spans, Status, Volume, Warmed, Why, to_line,
+    Activity, Cluster, Forgotten, ManagedDisk, NewVolume, PinOrder, Pins, REPLY_BYTES_MAX, Recorded,
+    Recording, Refusal, Reply, Request, Samples, Scrubbed, Spans, Status, Volume, Warmed, Why, to_line,
 };
 
 /// How long a request may take, if not said otherwise.
@@ -180,6 +180,17 @@ impl Client {
     pub fn volume(&mut self, name: &str) -> Result<Volume, ClientError> {
         match self.call(&Request::VolumeShow { volume: name.into() })? {
             Reply::Volume(volume) => Ok(*volume),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// The managed disks of the cluster.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn managed_disks(&mut self) -> Result<Vec<ManagedDisk>, ClientError> {
+        match self.call(&Request::ManagedDisks {})? {
+            Reply::ManagedDisks(disks) => Ok(disks),
             other => Err(self.unexpected(&other)),
         }
     }
@@ -473,6 +484,7 @@ impl Client {
             Reply::Cluster(_) => "cluster",
             Reply::Why(_) => "why",
             Reply::Volumes(_) => "volumes",
+            Reply::ManagedDisks(_) => "managed_disks",
             Reply::Volume(_) => "volume",
             Reply::Activity(_) => "activity",
             Reply::Recording(_) => "recording",

@@ -17,6 +17,7 @@ mod forgotten;
 mod headline;
 mod io;
 mod latency;
+mod managed_disk;
 mod mirror;
 mod pins;
 mod recording;
@@ -43,6 +44,7 @@ pub use forgotten::{Forgotten, ForgottenDisk};
 pub use headline::uptime;
 pub use io::{Io, Op, OpIo};
 pub use latency::{LATENCY_BUCKETS, Latencies, bucket_begin_us, bucket_of};
+pub use managed_disk::ManagedDisk;
 pub use mirror::{CopyState, Mirror, MirrorCopy, MirrorMap, MirrorState, NewVolume, Part, Striped};
 pub use pins::{PIN_RANGES_MAX, PinOrder, PinnedVolume, Pins};
 pub use recording::{Demand, DemandKind, Recorded, RecordedVolume, Recording};
@@ -90,6 +92,8 @@ pub enum Request {
     },
     /// All volumes of the cluster, as far as this node knows: [`Reply::Volumes`].
     VolumeList {},
+    /// The managed disks of the cluster: [`Reply::ManagedDisks`].
+    ManagedDisks {},
     /// One volume: [`Reply::Volume`].
     VolumeShow {
         /// Its name.
@@ -273,6 +277,8 @@ pub enum Reply {
     Volumes(Vec<Volume>),
     /// One volume.
     Volume(Box<Volume>),
+    /// All managed disks, in the order of their nodes and names.
+    ManagedDisks(Vec<ManagedDisk>),
     /// What is under way.
     Activity(Activity),
     /// A recording has begun.
@@ -410,6 +416,7 @@ mod tests {
             Request::Cluster {},
             Request::Why { volume: "disk".into(), offset: 1 << 40 },
             Request::VolumeList {},
+            Request::ManagedDisks {},
             Request::VolumeShow { volume: "disk".into() },
             Request::attach(Attach::new("disk")),
             Request::Detach { volume: "disk".into() },

@@ -69,6 +69,7 @@ use core::mem;
 use cards_core::{Duration, Instant, NodeId};
 
 use column::Column;
+use fence::Right;
 use io::Outputs;
 use mistakes::{Made, Mistake};
 use primary::Primary;
@@ -97,6 +98,8 @@ pub struct Group<P> {
     primary: Option<Primary<P>>,
     /// What it has copied in its earlier times as the primary, in bytes.
     copied: u64,
+    /// Beacons that it has sent in these times: acknowledgements of them may come late, and are of no later ones.
+    beacons: u64,
     asked: Asked,
     /// The own column's number, by the last map.
     rank: u32,
@@ -141,6 +144,7 @@ impl<P: Clone> Group<P> {
             column: Column::new(me.node, disk, timing, made, now),
             primary: None,
             copied: 0,
+            beacons: 0,
             asked: Asked::Nothing,
             rank: 0,
             look_after: now,
@@ -520,13 +524,15 @@ impl<P: Clone> Group<P> {
 
     fn lead(&mut self, now: Instant, map: Map) {
         let (timing, made, size) = (self.timing, self.made, self.size);
-        self.primary = Some(Primary::new(self.me, timing, made, size, map, now, &mut self.out));
+        let right = Right::after(self.beacons);
+        self.primary = Some(Primary::new(self.me, timing, made, size, (map, right), now, &mut self.out));
     }
 
     /// Another process is the primary, or will be.
     fn step_down(&mut self, now: Instant) {
         let Some(primary) = self.primary.take() else { return };
         self.copied += primary.copied();
+        self.beacons = primary.beacons();
         let (member, term) = (self.me, primary.map.term);
         let nodes: Vec<NodeId> = primary.others().collect();
         for node in nodes {

@@ -384,6 +384,18 @@ impl Observers {
         self.durability.lost(volume, now);
     }
 
+    /// A column of a group has become in sync.
+    pub(crate) fn admitted(
+        &mut self,
+        world: &World<Faults>,
+        history: &History,
+        volume: PgId,
+        node: NodeId,
+    ) -> Result<(), String> {
+        self.count(Observer::Durability, 1);
+        self.durability.admitted(world, history, volume, node).map_err(Observer::Durability.finds())
+    }
+
     /// Something has happened to a page.
     pub(crate) fn paged(&mut self, event: &PageEvent) -> Result<(), String> {
         let judged = self.pages.happened(&self.cards, event).map_err(Observer::Pages.finds())?;

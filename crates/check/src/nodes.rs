@@ -19,6 +19,8 @@ pub(crate) struct Nodes {
     move_rng: Rng,
     link_rng: Rng,
     pry_rng: Rng,
+    rot_rng: Rng,
+    replace_rng: Rng,
     /// Deaths of disk nodes that are losses of power, per mille.
     power: u32,
     /// Pairs of nodes (the lower first) that cannot connect until then, or are about to be connected.
@@ -47,6 +49,10 @@ pub(crate) enum Deed {
     Replace { at: NodeId, peer: NodeId, lives: (u64, u64) },
     /// A stranger asks for a block.
     Pry,
+    /// A unit of a column of a group rots, or a part of the group is scrubbed.
+    Rot,
+    /// A column of a group gives way to another one.
+    ReplaceColumn,
     /// The disk node dies that is dead for the rest of the storm.
     Die(NodeId),
     /// A dead node comes back.
@@ -58,8 +64,17 @@ pub(crate) enum Deed {
 }
 
 /// What happens again and again in a storm.
-const EVERY: [Deed; 7] =
-    [Deed::Crash, Deed::Pause, Deed::Cut, Deed::Deafen, Deed::Move, Deed::Reconnect, Deed::Pry];
+const EVERY: [Deed; 9] = [
+    Deed::Crash,
+    Deed::Pause,
+    Deed::Cut,
+    Deed::Deafen,
+    Deed::Move,
+    Deed::Reconnect,
+    Deed::Pry,
+    Deed::Rot,
+    Deed::ReplaceColumn,
+];
 
 impl Nodes {
     pub(crate) fn new(options: &Options) -> Self {
@@ -73,6 +88,8 @@ impl Nodes {
             move_rng: stream(options, 23),
             link_rng: stream(options, 47),
             pry_rng: stream(options, 49),
+            rot_rng: stream(options, 64),
+            replace_rng: stream(options, 65),
             power: options.losses.power,
             unproven: BTreeSet::new(),
         }
@@ -130,7 +147,9 @@ impl Nodes {
             | Deed::Deafen
             | Deed::Move
             | Deed::Reconnect
-            | Deed::Pry => {
+            | Deed::Pry
+            | Deed::Rot
+            | Deed::ReplaceColumn => {
                 if run.phase == Phase::Storm {
                     match deed {
                         Deed::Crash => self.crash(run, workload),
@@ -139,6 +158,8 @@ impl Nodes {
                         Deed::Move => self.move_primary(run),
                         Deed::Reconnect => self.reconnect(run),
                         Deed::Pry => self.pry(run),
+                        Deed::Rot => self.rot(run),
+                        Deed::ReplaceColumn => self.replace_column(run),
                         _ => self.cut(run),
                     }
                     self.again(run, deed);
@@ -193,6 +214,8 @@ impl Nodes {
             Deed::Move => self.options.move_every,
             Deed::Reconnect => self.options.reconnect_every,
             Deed::Pry => self.options.pry_every,
+            Deed::Rot => self.options.rot_every,
+            Deed::ReplaceColumn => self.options.replace_every,
             _ => self.options.cut_every,
         };
         if every > Duration::ZERO {
@@ -200,6 +223,8 @@ impl Nodes {
                 Deed::Move => &mut self.move_rng,
                 Deed::Reconnect => &mut self.link_rng,
                 Deed::Pry => &mut self.pry_rng,
+                Deed::Rot => &mut self.rot_rng,
+                Deed::ReplaceColumn => &mut self.replace_rng,
                 _ => &mut self.rng,
             };
             let delay = every * rng.range(100, 1900) as u32 / 1000;
@@ -357,6 +382,32 @@ impl Nodes {
         }
     }
 
+    /// A unit that clients use rots at a column, now and then a few of them; or a part of the group is scrubbed, meanwhile.
+    fn rot(&mut self, run: &mut Run) {
+        let mirror = &run.options.world.mirrors[0];
+        let (volume, unit) = (mirror.volume, mirror.unit);
+        let used = u64::from(run.options.hot_blocks) * u64::from(run.options.world.sectors) / unit;
+        let nodes = run.world.column_nodes(volume);
+        let rng = &mut self.rot_rng;
+        if rng.chance(250) {
+            let piece = rng.below(run.world.pieces(volume));
+            return run.world.scrub(volume, piece..piece + rng.range(1, 4));
+        }
+        let (node, first) = (rng.pick(&nodes), rng.below(used));
+        (first..first + rng.pick(&[1, 1, 1, 8])).for_each(|unit| run.world.rot(node, volume, unit));
+    }
+
+    /// A column of a group, any one, gives way to one at a node without.
+    fn replace_column(&mut self, run: &mut Run) {
+        let volume = run.options.world.mirrors[0].volume;
+        let columns = run.world.column_nodes(volume);
+        let others: Vec<NodeId> = run.all_nodes().filter(|node| !columns.contains(node)).collect();
+        if !others.is_empty() {
+            let (from, to) = (self.replace_rng.pick(&columns), self.replace_rng.pick(&others));
+            run.world.replace_column(volume, from, to);
+        }
+    }
+
     /// A stranger asks anybody for any block, in any of the ways in which nodes do.
     fn pry(&mut self, run: &mut Run) {
         let world = &run.options.world;
@@ -415,7 +466,8 @@ impl Nodes {
             run.world.cut_off(primary, mirror.volume, now + time);
             run.errors.unreachable(primary, now, now + time);
         }
-        for other in mirror.columns.into_iter().filter(|&other| other != primary) {
+        let columns = run.world.column_nodes(mirror.volume);
+        for other in columns.into_iter().filter(|&other| other != primary) {
             run.world.models().count(Fault::Cut);
             run.errors.cut(primary, other, now, now + time);
             self.sever(run, primary, other, time / 8);

@@ -204,6 +204,10 @@ pub struct NodeOptions {
     pub reconnect_every: Duration,
     /// A member that may attach no volume asks another one for a block.
     pub pry_every: Duration,
+    /// A unit of a column of a group does not fit its checksum any more, or a part of the group is scrubbed.
+    pub rot_every: Duration,
+    /// A column of a group gives way to one at another node.
+    pub replace_every: Duration,
     /// A client detaches a card and attaches it again, per mille of its requests.
     pub detach: u32,
     /// Timers fire late by up to this.

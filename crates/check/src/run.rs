@@ -9,7 +9,7 @@ use std::fmt;
 
 use cards_core::{Duration, Instant, NodeId, Reached, Stats, Token};
 use cards_world::models::Why;
-use cards_world::{Action, Completion, Loss, MirrorCounts, PageEvent, Trace, World};
+use cards_world::{Action, ColumnEvent, Completion, Loss, MirrorCounts, PageEvent, Trace, World};
 
 use crate::checkers::{self, Judged, Observer, Observers, errors::Errors};
 use crate::coordinator::Coordinator;
@@ -210,6 +210,9 @@ pub fn run(options: Options, trace: Trace) -> Result<Report, Failure> {
     if !actors.workload.is_finished(&run) {
         return Err(Failure::Stuck(format!("the final round: {}", run.waiting(&actors.workload))));
     }
+    for mirror in run.options.world.mirrors.clone() {
+        run.world.scrub(mirror.volume, 0..run.world.pieces(mirror.volume));
+    }
     let end = run.world.now() + lease + run.options.world.peer_timeout * 4 + SETTLE;
     run.until(&mut actors, end)?;
     run.verdict()
@@ -283,6 +286,9 @@ impl Run {
         while let Some(loss) = self.world.loss() {
             self.lost(&loss);
         }
+        while let Some(event) = self.world.column_event() {
+            self.column_event(event).map_err(Failure::Wrong)?;
+        }
         while let Some((node, volume, refusal)) = self.world.eviction() {
             self.observers.evicted(&self.world, node, volume, &refusal).map_err(Failure::Wrong)?;
             actors.workload.evicted(self, node, volume);
@@ -303,6 +309,24 @@ impl Run {
         }
         self.observers.lost(loss.volume, now);
         self.errors.lost(loss.volume, self.world.now());
+    }
+
+    /// Something has happened to a column of a group.
+    fn column_event(&mut self, event: ColumnEvent) -> Result<(), String> {
+        match event {
+            ColumnEvent::Admitted { volume, node } => {
+                self.observers.admitted(&self.world, &self.history, volume, node)
+            }
+            ColumnEvent::Unrepaired(volume) if self.phase == Phase::Final => {
+                Err(format!("a unit of {volume:?} is not repaired, though a column in sync has it"))
+            }
+            ColumnEvent::Unrepaired(volume) => {
+                let now = self.world.now();
+                self.world.models().disk_errors.push((now, volume));
+                Ok(())
+            }
+            ColumnEvent::Wrong(why) => Err(why),
+        }
     }
 
     /// Something has happened to a page.

@@ -51,8 +51,9 @@ fn mirrors_lose_and_repeat_nothing_and_nothing_stale_is_read() {
             "seed {seed}: {failure}\nreplay: cargo run --profile sim -p cards-check -- --seed {seed} --mirrors --verbose"
         );
     }
-    let MirrorCounts { terms, admissions, lives, repeated, goes_on, .. } = summary.mirrors;
-    for drawn in [terms - SEEDS / 2, admissions, lives - SEEDS / 2, repeated, goes_on] {
+    let MirrorCounts { terms, admissions, lives, repeated, goes_on, repaired, replaced, .. } =
+        summary.mirrors;
+    for drawn in [terms - SEEDS / 2, admissions, lives - SEEDS / 2, repeated, goes_on, repaired, replaced] {
         assert!(drawn > 0, "something that never happened: {:?}", summary.mirrors);
     }
 }
@@ -61,14 +62,17 @@ fn mirrors_lose_and_repeat_nothing_and_nothing_stale_is_read() {
 #[test]
 fn what_a_driver_of_mirrors_does_wrong_is_found() {
     for (mistake, seed) in [
-        (DriverMistake::IgnoreOrigins, 10),
+        (DriverMistake::IgnoreOrigins, 68),
         (DriverMistake::IgnoreRight, 1),
-        (DriverMistake::ForgetAcquainted, 151),
+        (DriverMistake::ForgetAcquainted, 196),
         (DriverMistake::ForgetLife, 359),
         (DriverMistake::ForgetFua, 1),
         (DriverMistake::AnswerStopped, 28),
         (DriverMistake::ForgetExclusivity, 81),
         (DriverMistake::NoteUnfenced, 734),
+        (DriverMistake::UnfencedCopies, 139),
+        (DriverMistake::BlindScrub, 21),
+        (DriverMistake::AddInSync, 3),
     ] {
         let run = |mistake: Option<DriverMistake>| {
             let mut options = Options::mirrored(seed);

@@ -112,6 +112,10 @@ pub struct Config {
     /// A disk node that does not answer for this long gives EIO; at least twice `lease`. Default `30s`.
     #[serde(with = "duration", default = "default_disk_wait")]
     pub disk_wait: Duration,
+    /// A copy of a mirrored volume that has been stale for this long is replaced by a new one on another managed disk, if one has room; 0 is
+    /// never. Default `10m`.
+    #[serde(with = "duration", default = "default_rebuild_after")]
+    pub rebuild_after: Duration,
     /// How long a card may serve cached blocks of a writable volume without renewal. Default `3s`.
     #[serde(with = "duration", default = "default_lease")]
     pub lease: Duration,
@@ -179,6 +183,7 @@ impl Config {
             peer_timeout: default_peer_timeout(),
             hedge: default_hedge(),
             disk_wait: default_disk_wait(),
+            rebuild_after: default_rebuild_after(),
             lease: default_lease(),
             slow: default_slow(),
             versions: Versions::default(),
@@ -395,6 +400,10 @@ const fn default_hedge() -> bool {
 
 fn default_disk_wait() -> Duration {
     Duration::from_secs(30)
+}
+
+fn default_rebuild_after() -> Duration {
+    Duration::from_secs(600)
 }
 
 fn default_lease() -> Duration {

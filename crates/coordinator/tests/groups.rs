@@ -572,6 +572,31 @@ fn a_successor_is_given_up_for_another_one() {
     assert_eq!(registry.view().groups["v"].columns[2].state, ColumnState::Removed);
 }
 
+/// The number of a column that has left is another one's later: nothing is the successor of that one but what replaces it.
+#[test]
+fn a_successor_is_none_any_more_when_the_place_of_what_it_replaced_is_free() {
+    let mut registry = with_volume();
+    do_all(&mut registry, [Change::Join(join("d", 1, NOON)), put("d", told_disk(4, 9 * MIB))]);
+    // The node of the first successor is away, and does not remove it.
+    do_all(&mut registry, [replace(1, Some(3)), replace(3, Some(4))]);
+    do_all(&mut registry, [Change::ColumnMade(told("d", 9, 4, 5 * MIB))]);
+    change_map(&mut registry, |map| map.added(HOME, 3, uuid(4), NodeId(3)).unwrap());
+    change_map(&mut registry, |map| map.let_in(HOME, 3, uuid(4), None).unwrap());
+    change_map(&mut registry, |map| map.admitted(HOME, 3).unwrap());
+    change_map(&mut registry, |map| map.retired(HOME, 1, Some(3)).unwrap());
+    do_all(&mut registry, [Change::ColumnRemoved(told("a", 9, 1, 20 * MIB))]);
+    let group = registry.view().groups["v"].clone();
+    assert_eq!(group.successor(1), None);
+    assert_eq!(group.successor(2).map(|(number, _)| number), Some(3), "of the one that was given up");
+    do_all(&mut registry, [Change::ColumnRemoved(told("c", 9, 3, 10 * MIB))]);
+    assert_eq!(registry.view().groups["v"].successor(2), None);
+    // The next column in that place is replaced by its own successor only.
+    do_all(&mut registry, [replace(4, Some(1))]);
+    assert_eq!(registry.view().groups["v"].columns[1].disk, uuid(1));
+    let group = registry.view().groups["v"].clone();
+    assert_eq!((group.successor(3).map(|(number, _)| number), group.successor(1)), (Some(1), None));
+}
+
 #[test]
 fn what_cannot_be_replaced_is_refused_with_the_reason() {
     let mut registry = with_volume();

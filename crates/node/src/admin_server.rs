@@ -282,6 +282,9 @@ async fn answer<'a>(
             let found = mirrors::volumes(node).into_iter().find(|known| known.name == volume);
             Reply::Volume(Box::new(found.ok_or_else(|| Refusal::no_such_volume(&volume))?))
         }
+        Request::ManagedDisks {} => {
+            Reply::ManagedDisks(coordinate(node, |done| Order::ManagedDisks { done }).await?)
+        }
         Request::CreateVolume(new) => {
             let (new, on) = mirrors::new(node, new)?;
             coordinate(node, |done| Order::CreateVolume { new: Box::new(new), on, done }).await?;

@@ -39,6 +39,7 @@ impl Entry {
             | Request::Cluster {}
             | Request::Why { .. }
             | Request::VolumeList {}
+            | Request::ManagedDisks {}
             | Request::VolumeShow { .. }
             | Request::Activity {}
             | Request::Release { .. }

@@ -4,6 +4,7 @@ mod columns;
 mod forget;
 mod home;
 mod leave;
+mod overdue;
 mod patience;
 mod registrar;
 mod renewal;

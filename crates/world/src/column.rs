@@ -1,9 +1,9 @@
 //! The disk of a column: its contents, what is durable of them, and what its tables say.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use cards_array::group::{Disk, Extent, Extents, Record, Work};
+use cards_array::group::{Disk, Extent, Extents, Record, Work, WorkError};
 use cards_core::VolumeSpec;
 use cards_layout::format::Uuid;
 
@@ -21,6 +21,10 @@ pub(crate) struct Column {
     held: Vec<u32>,
     dirty: BTreeSet<u64>,
     missed: BTreeSet<u64>,
+    /// Sectors of a unit, which has one checksum.
+    unit: u64,
+    /// Units that do not fit their checksums; or the write that has replaced them, while it is not durable.
+    rot: BTreeMap<u64, Option<u64>>,
 }
 
 fn sectors(extent: Extent) -> Range<usize> {
@@ -28,7 +32,7 @@ fn sectors(extent: Extent) -> Range<usize> {
 }
 
 impl Column {
-    pub(crate) fn new(disk: Uuid, spec: &VolumeSpec, per_block: u32) -> Self {
+    pub(crate) fn new(disk: Uuid, spec: &VolumeSpec, per_block: u32, unit: u64) -> Self {
         let media = Media::new(spec, per_block);
         let region = u64::from(per_block);
         let regions = media.sectors().div_ceil(region) as usize;
@@ -40,6 +44,8 @@ impl Column {
             held: vec![0; regions],
             dirty: BTreeSet::new(),
             missed: BTreeSet::new(),
+            unit,
+            rot: BTreeMap::new(),
         }
     }
 
@@ -53,6 +59,53 @@ impl Column {
             Extent { offset, length: self.region.min(self.media.sectors() - offset) }
         };
         regions.iter().map(extent).collect()
+    }
+
+    pub(crate) const fn disk(&self) -> Uuid {
+        self.disk
+    }
+
+    /// A bit of a unit changes on the medium.
+    pub(crate) fn rots(&mut self, unit: u64) {
+        self.rot.insert(unit, None);
+    }
+
+    /// It was an error of the cable.
+    pub(crate) fn recovers(&mut self, unit: u64) {
+        self.rot.remove(&unit);
+    }
+
+    pub(crate) fn is_rotten(&self, unit: u64) -> bool {
+        self.rot.get(&unit) == Some(&None)
+    }
+
+    /// Units that do not fit their checksums.
+    pub(crate) fn rotten(&self) -> impl Iterator<Item = u64> + '_ {
+        self.rot.iter().filter(|(_, by)| by.is_none()).map(|(&unit, _)| unit)
+    }
+
+    /// How many units it has.
+    pub(crate) fn units(&self) -> u64 {
+        self.media.sectors().div_ceil(self.unit)
+    }
+
+    fn check(&self, extent: Extent) -> Result<(), WorkError> {
+        let mut units = extent.offset / self.unit..extent.end().div_ceil(self.unit);
+        let first = units.find(|&unit| self.is_rotten(unit));
+        let whole = |unit: u64| Extent { offset: unit * self.unit, length: self.unit };
+        first.map_or(Ok(()), |unit| Err(WorkError::Damaged(whole(unit))))
+    }
+
+    /// The write of a range: the rest of units that it has not as a whole is read.
+    fn write(&mut self, extent: Extent, tags: &[u64]) -> Result<(), WorkError> {
+        let inner = extent.inner(self.unit);
+        let edges = inner.map_or(vec![extent], |inner| extent.around(inner).collect());
+        edges.into_iter().try_for_each(|edge| self.check(edge))?;
+        self.media.write(extent.offset as usize, tags);
+        let written = self.media.written();
+        let units = inner.map_or(0..0, |inner| inner.offset / self.unit..inner.end() / self.unit);
+        self.rot.range_mut(units).for_each(|(_, by)| *by = Some(written));
+        Ok(())
     }
 
     /// What the next process finds.
@@ -83,16 +136,18 @@ impl Column {
     }
 
     /// The work is done.
-    pub(crate) fn apply(&mut self, work: &Work<Tags>, covered: u64) -> Option<Tags> {
+    pub(crate) fn apply(&mut self, work: &Work<Tags>, covered: u64) -> Result<Option<Tags>, WorkError> {
         match work {
             Work::Read { extent } => {
+                self.check(*extent)?;
                 let sectors = sectors(*extent);
-                return Some(self.media.range(sectors.start, sectors.len()));
+                return Ok(Some(self.media.range(sectors.start, sectors.len())));
             }
-            Work::Write { extent, payload, .. } => self.media.write(extent.offset as usize, payload),
-            Work::Verify { .. } => {}
+            Work::Write { extent, payload, .. } => self.write(*extent, payload)?,
+            Work::Verify { extent } => self.check(*extent)?,
             Work::Sync => {
                 self.media.synced(None, covered);
+                self.rot.retain(|_, by| by.is_none_or(|by| by > covered));
                 self.clean();
             }
             Work::SetRecord(record) => self.record = *record,
@@ -102,7 +157,7 @@ impl Column {
                 }
             }
         }
-        None
+        Ok(None)
     }
 
     /// The process ends while the work is under way: a part of it is done.
@@ -149,6 +204,7 @@ impl Column {
     /// The machine loses its power.
     pub(crate) fn lose_power(&mut self, survives: impl FnMut() -> bool) {
         self.media.lose_power(survives);
+        self.rot.values_mut().for_each(|by| *by = None);
         self.record.is_lossy = true;
     }
 }

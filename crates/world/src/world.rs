@@ -8,6 +8,7 @@ macro_rules! trace {
     };
 }
 
+mod columns;
 mod devices;
 mod disk;
 mod exclusivity;
@@ -47,6 +48,7 @@ use groups::Mirror;
 use roles::Role;
 use seal::Sealing;
 
+pub use columns::ColumnEvent;
 pub use devices::PageEvent;
 pub(crate) use groups::GroupLife;
 pub use groups::{DriverMistake, MirrorConfig, MirrorCounts};
@@ -175,6 +177,8 @@ pub enum Action {
         /// What.
         request: Request,
     },
+    /// A column of a group gives way to one at another node, as far as that has not happened yet.
+    Place(PgId),
     /// [`World::step`] returns this number.
     Wake(u64),
 }
@@ -304,6 +308,7 @@ pub struct World<M> {
     columns: BTreeMap<(NodeId, PgId), Column>,
     outdated: u64,
     losses: VecDeque<Loss>,
+    column_events: VecDeque<ColumnEvent>,
     disk_ops: BTreeMap<u64, DiskOp>,
     outstanding: BTreeMap<Token, Asker>,
     devices: BTreeMap<(NodeId, PgId), Device>,
@@ -364,6 +369,7 @@ impl<M: Models> World<M> {
             columns: Self::new_columns(&config),
             outdated: 0,
             losses: VecDeque::new(),
+            column_events: VecDeque::new(),
             disk_ops: BTreeMap::new(),
             outstanding: BTreeMap::new(),
             devices: config.devices.iter().map(|&device| (device, Device::default())).collect(),
@@ -550,6 +556,11 @@ impl<M: Models> World<M> {
         self.losses.pop_front()
     }
 
+    /// The next thing that has happened to a column of a group, in order.
+    pub fn column_event(&mut self) -> Option<ColumnEvent> {
+        self.column_events.pop_front()
+    }
+
     /// When the next event happens.
     #[must_use]
     pub fn next_at(&self) -> Option<Instant> {
@@ -650,6 +661,7 @@ impl<M: Models> World<M> {
                 | Action::LosePower(_)
                 | Action::Pause(..)
                 | Action::MovePrimary { .. }
+                | Action::Place(_)
                 | Action::Wake(_),
             ) => return None,
             Event::Action(Action::OpenDevice(..) | Action::CloseDevice(..)) => return None,
@@ -689,6 +701,7 @@ impl<M: Models> World<M> {
             Action::Members { at, members } => self.members(at, members),
             Action::MovePrimary { volume, to } => self.move_primary(volume, to),
             Action::TellRole { at, volume } => self.tell_role(at, volume),
+            Action::Place(volume) => self.place_columns(volume),
             Action::OpenDevice(node, volume) => self.open_device(node, volume),
             Action::CloseDevice(node, volume) => self.close_device(node, volume),
             Action::Submit { token, node, request } => self.request(token, node, request),

@@ -199,7 +199,8 @@ impl Column {
             !self.busy.is_empty() || self.opening.is_some() || self.is_admitting || self.writing.is_some();
         if waits || is_busy || self.failed {
             if tells {
-                out.send(primary, Message::Waiting { term });
+                let failed = Message::Failed { term };
+                out.send(primary, if self.failed { failed } else { Message::Waiting { term } });
             }
             return;
         }

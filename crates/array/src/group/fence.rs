@@ -51,6 +51,13 @@ impl GroupTiming {
         self.lease / 2
     }
 
+    /// A column that is not sealed for a term, or has not opened it, for so long is dropped, although its node answers: a promise is over by
+    /// then by any clock, and so is what its disk was doing.
+    #[must_use]
+    pub fn begin_timeout(&self) -> Duration {
+        self.promise() * 3 / 2 + self.put_timeout
+    }
+
     /// The pause between beacons.
     #[must_use]
     pub fn beacon(&self) -> Duration {
@@ -117,6 +124,16 @@ pub(super) struct Right {
 }
 
 impl Right {
+    /// None yet. The beacons of the process have higher numbers than those that it has sent before.
+    pub(super) fn after(sequence: u64) -> Self {
+        Self { sequence, ..Self::default() }
+    }
+
+    /// The number of the last beacon.
+    pub(super) const fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
     /// The number of a new beacon.
     pub(super) fn beacon(&mut self, now: Instant) -> u64 {
         self.sequence += 1;

@@ -241,6 +241,8 @@ pub(super) struct Primary<P> {
     pub(super) map: Map,
     own: u8,
     stage: Stage,
+    /// When the stage began, if that is `Sealing` or `Opening`.
+    stage_since: Instant,
     right: Right,
     beacon_at: Instant,
     resend_at: Instant,
@@ -294,7 +296,7 @@ impl<P: Clone> Primary<P> {
         timing: GroupTiming,
         made: Made,
         size: Size,
-        map: Map,
+        (map, right): (Map, Right),
         now: Instant,
         out: &mut Outputs<P>,
     ) -> Self {
@@ -306,7 +308,8 @@ impl<P: Clone> Primary<P> {
             map: map.clone(),
             own: 0,
             stage: Stage::Sealing,
-            right: Right::default(),
+            stage_since: now,
+            right,
             beacon_at: now,
             resend_at: now,
             heard: [now; COLUMNS_MAX],
@@ -346,6 +349,11 @@ impl<P: Clone> Primary<P> {
         self.copied
     }
 
+    /// The number of the last beacon.
+    pub(super) const fn beacons(&self) -> u64 {
+        self.right.sequence()
+    }
+
     /// A term begins. What is open goes on in it.
     pub(super) fn begin(&mut self, now: Instant, map: Map, out: &mut Outputs<P>) {
         self.own = map.column_at(self.me.node).unwrap_or_default();
@@ -354,7 +362,7 @@ impl<P: Clone> Primary<P> {
             self.caught_up = [Extent { offset: 0, length: self.size.bytes }].into_iter().collect();
         }
         self.map = map;
-        self.stage = Stage::Sealing;
+        (self.stage, self.stage_since) = (Stage::Sealing, now);
         self.heard = [now; COLUMNS_MAX];
         self.broken = Mask::default();
         self.given_up = Mask::default();
@@ -793,7 +801,7 @@ impl<P: Clone> Primary<P> {
         if let Some(extent) = self.reconcile.pop_front() {
             self.get(now, extent, (self.source, Reason::Reconcile), out);
         } else {
-            self.stage = Stage::Opening;
+            (self.stage, self.stage_since) = (Stage::Opening, now);
             self.resend_at = now + self.timing.resend;
             self.send_open(out);
         }
@@ -856,7 +864,8 @@ impl<P: Clone> Primary<P> {
         let is_behind =
             |put: &Put<P>| put.is_complete && put.targets.has(column) && !put.confirmed.has(column);
         match fill.step {
-            FillStep::Copying if is_copying => {}
+            // What is left is copied by the next primary: clients wait until that has the group.
+            FillStep::Copying if is_copying || self.hands_over.is_some() => {}
             FillStep::Copying => match fill.todo.front().copied() {
                 Some(extent) if self.puts.values().any(|put| put.extent.overlaps(extent)) => {}
                 Some(extent) => {
@@ -1082,7 +1091,8 @@ impl<P: Clone> Primary<P> {
                     && put.since + self.timing.put_timeout < now
             };
             let last = self.heard[usize::from(column)];
-            if last + self.timing.silence() < now || self.puts.values().any(awaits) {
+            let is_silent = last + self.timing.silence() < now || self.is_stuck(now, column);
+            if is_silent || self.puts.values().any(awaits) {
                 silent.insert(column);
             }
         }
@@ -1107,6 +1117,16 @@ impl<P: Clone> Primary<P> {
             return self.map.without(self.me, column, 0).ok();
         }
         self.drop_of(sync, silent, own.memory).or_else(|| self.hand_over_of(now))
+    }
+
+    /// Whether a column, whose node answers, does not end what a term begins with: its disk may never do so.
+    fn is_stuck(&self, now: Instant, column: u8) -> bool {
+        let is_awaited = match self.stage {
+            Stage::Sealing => !self.reports.contains_key(&column),
+            Stage::Opening => !self.opened.has(column),
+            _ => false,
+        };
+        is_awaited && self.stage_since + self.timing.begin_timeout() < now
     }
 
     /// A column in sync is dropped, if one has to be and may be.

@@ -150,6 +150,31 @@ impl Durability {
 }
 
 impl Durability {
+    /// A column of a group has become in sync: it has all writes that any client was told of.
+    pub(super) fn admitted(
+        &self,
+        world: &World<Faults>,
+        history: &History,
+        volume: PgId,
+        node: NodeId,
+    ) -> Result<(), String> {
+        let Some((_, media)) = world.columns_in_sync(volume).find(|(other, _)| *other == node) else {
+            return Ok(());
+        };
+        let lost = self.lost.get(&volume).copied();
+        for ((_, sector), ops) in history.of_volume(volume) {
+            let told = ops.iter().filter(|op| op.write && op.returned != Step::MAX);
+            let last = told.filter(|op| lost.is_none_or(|lost| op.invoked > lost)).map(|op| op.invoked).max();
+            let tag = media.tag(sector);
+            if last.is_some_and(|last| is_lost(ops, tag, initial_tag(volume, sector), last)) {
+                return Err(format!(
+                    "the column of {volume:?} at {node:?} is in sync, but sector {sector} has {tag:#x}, older than what was acknowledged"
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// The same for a volume whose medium is a group of copies: all columns in sync have it, and keep it.
     fn judge_columns(
         &mut self,

@@ -10,11 +10,25 @@ pub(crate) fn mirrors(run: &Run) -> Result<(), String> {
     }
     for mirror in &run.options.world.mirrors {
         let volume = mirror.volume;
+        if !run.world.is_placed(volume) {
+            return Err(format!("a column of {volume:?} has not given way to another one at the end"));
+        }
+        let rotten = run.world.rotten(volume);
+        if !rotten.is_empty() {
+            return Err(format!("units of {volume:?} do not fit their checksums after a scrub: {rotten:?}"));
+        }
         let in_sync: Vec<_> = run.world.columns_in_sync(volume).collect();
         let nodes: Vec<_> = in_sync.iter().map(|(node, _)| *node).collect();
-        if let Some(node) = mirror.columns.iter().find(|node| !nodes.contains(node)) {
+        let columns = run.world.column_nodes(volume);
+        if let Some(node) = columns.iter().find(|node| !nodes.contains(node)) {
             return Err(format!(
                 "the column of {volume:?} at {node:?} is not in sync at the end, only {nodes:?}"
+            ));
+        }
+        if columns.len() != mirror.columns.len() {
+            return Err(format!(
+                "{volume:?} has columns at {columns:?} at the end, and had {:?}",
+                mirror.columns
             ));
         }
         let primary = run.world.media(volume);

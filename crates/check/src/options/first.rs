@@ -126,6 +126,8 @@ impl Options {
             move_every: Duration::ZERO,
             reconnect_every: Duration::ZERO,
             pry_every: Duration::ZERO,
+            rot_every: Duration::ZERO,
+            replace_every: Duration::ZERO,
             detach: if on(&mut rng, 300) { 5 } else { 0 },
             timer_late: if on(&mut rng, 300) {
                 Duration::from_millis(rng.range(0, 20))

@@ -60,6 +60,7 @@ impl Options {
         world.mirrors = vec![MirrorConfig {
             volume: VOLUME,
             columns,
+            unit: 1,
             timing,
             register_loss: rng.pick(&[0, 50, 200]),
             late_news: rng.pick(&[0, 300, 900]),
@@ -110,6 +111,16 @@ impl Options {
             (options.network.rare, options.network.loss) = (0, 0);
         }
         nodes.downtime = (lease * 8).max(millis(&mut rng, 10, 1_500));
+        let mut rot = Rng::new(seed, 62);
+        // The source of a reconciliation forgets commands when it is repaired.
+        if kind > 0 && rot.chance(600) {
+            nodes.rot_every = millis(&mut rot, 20, 300);
+            options.world.mirrors[0].unit = 2;
+        }
+        let mut replacements = Rng::new(seed, 63);
+        if replacements.chance(400) {
+            nodes.replace_every = millis(&mut replacements, 100, 1_000);
+        }
         options
     }
 }

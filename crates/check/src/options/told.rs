@@ -110,6 +110,8 @@ impl Options {
         every("one-way cuts", nodes.deafen_every, format!(", for up to {:?}", nodes.cut));
         every("reconnects", nodes.reconnect_every, String::new());
         every("moves", nodes.move_every, " of a volume's primary".to_owned());
+        every("rot", nodes.rot_every, " of a column's unit, or a scrub".to_owned());
+        every("replacements", nodes.replace_every, " of a column".to_owned());
         every("takeovers", takeovers.every, format!(", for up to {:?} and two leases", takeovers.hold));
         every("members", members.change_every, format!(", heard of within {:?}", members.late));
         every("coordinator", members.lose_every, format!(", lost for up to {:?}", members.lost));

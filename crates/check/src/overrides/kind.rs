@@ -65,11 +65,15 @@ pub enum Kind {
     DeadPrimary,
     /// A member that may attach no volume asks for blocks.
     Prying,
+    /// Columns of groups rot.
+    Rot,
+    /// Columns of groups give way to others.
+    Replacements,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 31] = [
         Self::Crashes,
         Self::Pauses,
         Self::Cuts,
@@ -99,6 +103,8 @@ impl Kind {
         Self::TimeSteps,
         Self::DeadPrimary,
         Self::Prying,
+        Self::Rot,
+        Self::Replacements,
     ];
 
     /// The flag that leaves it out, without dashes.
@@ -133,6 +139,8 @@ impl Kind {
             Self::TimeSteps => "no-time-steps",
             Self::DeadPrimary => "no-dead-primary",
             Self::Prying => "no-prying",
+            Self::Rot => "no-rot",
+            Self::Replacements => "no-replacements",
         }
     }
 
@@ -168,6 +176,8 @@ impl Kind {
             Self::TimeSteps => "The time of day is never set forward",
             Self::DeadPrimary => "No disk node is dead for most of the storm",
             Self::Prying => "No member asks for blocks that it may not have",
+            Self::Rot => "No column of a group rots",
+            Self::Replacements => "No column of a group gives way to another one",
         }
     }
 
@@ -204,6 +214,8 @@ impl Kind {
             Self::TimeSteps => clocks.steps = false,
             Self::DeadPrimary => *dead = None,
             Self::Prying => nodes.pry_every = Duration::ZERO,
+            Self::Rot => nodes.rot_every = Duration::ZERO,
+            Self::Replacements => nodes.replace_every = Duration::ZERO,
             Self::Devices => {
                 world.devices.clear();
                 world.exclusive.clear();

@@ -2,8 +2,10 @@
 
 mod content;
 mod device;
+mod drain;
 mod error;
 mod format;
+mod list;
 mod scrub;
 mod show;
 mod signature;
@@ -19,12 +21,12 @@ use crate::context::Context;
 use crate::error::Error;
 pub(crate) use error::DiskError;
 
-/// Format, show and scrub managed disks
+/// Format, list, drain, show and scrub managed disks
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A managed disk is one that CARDs has formatted. It holds volumes (`cards volume create`), with a checksum of each
 4 KiB, and a daemon serves them that has it in its node.toml ([[disk]] managed). A plain disk ([[disk]] path) is
-used as it is. So far a volume is on one disk.
+used as it is.
 docs/operating/managed-disks.md tells how to use them, docs/reference/disk-format.md describes the format.")]
 pub(crate) struct Disk {
     #[command(subcommand)]
@@ -44,6 +46,26 @@ Examples:
   truncate -s 1G disk.img && cards disk format disk.img
   cards disk format /dev/sdb --name fast1 --domain rack3/n1")]
     Format(Format),
+    /// List the managed disks of the cluster
+    #[command(after_help = "\
+The disks of nodes that are away are listed, too. Volumes that are on one disk alone are not: `cards volume list`.
+
+Examples:
+  cards disk list
+  cards disk list --json | jq -r '.[] | select(.free > 1e9) | .name'")]
+    List(list::List),
+    /// Have all copies of volumes leave a managed disk, or all disks of a node, while they serve
+    #[command(after_help = "\
+Each copy is replaced by a new one on the disk with the most free space in another failure domain, as by `cards volume
+replace`: there are never fewer copies in sync than before. It goes on if this command is interrupted. Volumes that
+are on the disk alone stay, and new volumes may be put there meanwhile.
+Exit status: 0 all copies leave or have left, 1 some cannot: it says which, and why.
+
+Examples:
+  cards disk drain n2:fast
+  cards disk drain n2 --wait && cards leave --socket /run/cards/admin.sock
+  cards disk drain n2 --json | jq -r '.refused[].reason'")]
+    Drain(drain::Drain),
     /// Read all volumes of a managed disk and compare them with their checksums
     #[command(after_help = "\
 The disk must not be open in a daemon. Nothing is repaired: what is damaged is listed, to be written anew from a backup.
@@ -103,6 +125,8 @@ impl Disk {
     pub(crate) fn run(self, _: &Context) -> Result<ExitCode, Error> {
         match self.verb {
             Verb::Format(verb) => verb.run().map(|()| ExitCode::SUCCESS),
+            Verb::List(verb) => verb.run().map(|()| ExitCode::SUCCESS),
+            Verb::Drain(verb) => verb.run(),
             Verb::Scrub { path, rate, json } => scrub::run(&path, rate, json),
             Verb::Show { path, json } => show::run(&path, json),
         }

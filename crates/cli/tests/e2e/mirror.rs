@@ -37,17 +37,12 @@ pub(crate) fn cluster(dir: &Path, network: Option<&Network>) -> Cluster {
 
 /// The same of so many nodes.
 pub(crate) fn cluster_of(dir: &Path, count: usize, network: Option<&Network>) -> Cluster {
-    patient(dir, count, "60s", network)
+    cluster_by(Plan { disk_wait: "60s", ..Plan::new(dir, count) }, network)
 }
 
-/// The same, of nodes that wait so long for a disk.
-pub(crate) fn patient(
-    dir: &Path,
-    count: usize,
-    disk_wait: &'static str,
-    network: Option<&Network>,
-) -> Cluster {
-    let mut plan = Plan { disk_wait, ..Plan::new(dir, count) };
+/// The same of the nodes of a plan.
+pub(crate) fn cluster_by(mut plan: Plan, network: Option<&Network>) -> Cluster {
+    let (dir, count) = (plan.dir.clone(), plan.nodes.len());
     for (number, node) in (1..).zip(&mut plan.nodes) {
         if let Some(network) = network {
             (node.address, node.namespace) = (network.address(number), Some(network.pid(number)));

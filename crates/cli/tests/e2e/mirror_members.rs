@@ -1,10 +1,13 @@
 //! The copies of a mirrored volume change while it serves: nodes go for good, disks are replaced, a stale copy is forced.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use crate::harness::cluster::Cluster;
+use crate::harness::plan::Plan;
 use crate::harness::{LONG, SHORT, content, eventually, scratch};
-use crate::mirror::{Writer, at, check_all, cluster_of, number_of, volume};
+use crate::mirror::{Writer, at, check_all, cluster_by, cluster_of, number_of, volume};
 
 /// Four nodes, each with a managed disk, and a volume with two copies, attached at the nodes without.
 struct Scene {
@@ -14,8 +17,11 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(dir: &std::path::Path) -> Self {
-        let mut cluster = cluster_of(dir, 4, None);
+    fn new(dir: &Path) -> Self {
+        Self::of(cluster_of(dir, 4, None))
+    }
+
+    fn of(mut cluster: Cluster) -> Self {
         at(&mut cluster, 1, &["volume", "create", "data", "--size", "16M", "--layout", "raid1:2"]).ok();
         for number in 1..=4 {
             eventually(&format!("n{number} knows the volume"), SHORT, || {
@@ -85,9 +91,23 @@ fn a_copy_is_drained_while_clients_write() {
     let leaves = at(&mut scene.cluster, first, &["leave"]);
     assert!(!leaves.stderr.contains("has a copy"), "{leaves}");
     writer.goes_on(50);
+    // The other one leaves with its disk.
+    let disk = format!("n{other}:fast{other}");
+    let drained =
+        at(&mut scene.cluster, third, &["disk", "drain", &format!("n{other}"), "--wait", "--json"]).ok();
+    let drained: Value = serde_json::from_str(&drained.stdout).unwrap();
+    assert_eq!((&drained["leaving"], &drained["refused"]), (&json!(["data"]), &json!([])));
+    let disks: Value =
+        serde_json::from_str(&at(&mut scene.cluster, third, &["disk", "list", "--json"]).ok().stdout)
+            .unwrap();
+    let with_copies = disks.as_array().unwrap().iter().filter(|disk| disk["copies"] == json!(["data"]));
+    let with_copies: Vec<&str> = with_copies.filter_map(|disk| disk["node"].as_str()).collect();
+    assert!(with_copies.len() == 2 && !with_copies.contains(&format!("n{other}").as_str()), "{disks}");
+    let nothing = at(&mut scene.cluster, third, &["disk", "drain", &disk]).ok();
+    assert!(nothing.stdout.contains("there are no copies"), "{nothing}");
     let known = writer.end(reader);
     check_all(&scene.cluster.export(third, "data"), &known);
-    scene.cluster.node(other).kill();
+    scene.cluster.node(fourth).kill();
     check_all(&scene.cluster.export(third, "data"), &known);
 }
 
@@ -147,6 +167,36 @@ fn a_dead_node_is_replaced_and_all_is_there_when_the_other_one_dies_too() {
     eventually("the new copy's node orders the writes", LONG, || {
         (scene.primary(third) == fourth).then_some(())
     });
+}
+
+/// A node is gone, and nobody does anything about it. When it is back after all, its copy is removed from its disk.
+#[test]
+fn a_copy_that_is_stale_for_long_is_replaced_without_being_asked() {
+    let dir = scratch();
+    let plan = Plan { disk_wait: "60s", rebuild_after: "2s", ..Plan::new(dir.path(), 4) };
+    let mut scene = Scene::of(cluster_by(plan, None));
+    let (first, third, fourth) = (scene.primary(1), scene.others[0], scene.others[1]);
+    let other = *scene.copies.iter().find(|copy| **copy != first).unwrap();
+    let writer = Writer::begin(scene.cluster.export(third, "data"), true);
+    let reader = writer.reader(scene.cluster.export(fourth, "data"));
+    writer.goes_on(50);
+    scene.cluster.node(first).kill();
+    let mut spare = None;
+    eventually("another node has a copy in sync", LONG, || {
+        let found = copies(&volume(&mut scene.cluster, third)).into_iter();
+        let mut in_sync = found.filter(|(_, state)| state == "in_sync").map(|(node, _)| node);
+        spare = in_sync.find(|node| *node != first && *node != other);
+        spare.map(drop)
+    });
+    writer.goes_on(50);
+    let said = scene.cluster.node(other).log();
+    let why = format!("the copy on n{first}:fast{first} has been stale for 2s, and is replaced");
+    assert!(said.contains(&why), "{said}");
+    scene.cluster.node(first).restart();
+    scene.wait_copies(third, &[other, spare.unwrap()]);
+    let known = writer.end(reader);
+    scene.cluster.node(other).kill();
+    check_all(&scene.cluster.export(third, "data"), &known);
 }
 
 /// The last copy in sync is gone for good. A person forces the stale one; the other one comes back and is filled from it.
@@ -232,10 +282,13 @@ fn what_cannot_be_replaced_or_forced_is_refused() {
     let from = format!("n{}", scene.others[0]);
     let mut refused = |words: &[&str], why: &str| {
         let done = at(&mut scene.cluster, 1, words);
-        assert!(!done.status.success() && done.stderr.contains(why), "{why}: {done}");
+        let said = done.stdout.clone() + &done.stderr;
+        assert!(!done.status.success() && said.contains(why), "{why}: {done}");
     };
     let replace = ["volume", "replace", "large", "--from", &from];
     refused(&replace, "it needs 67108864 bytes in a failure domain");
     refused(&replace, "free there: disk ");
+    refused(&["disk", "drain", &from], "no other copy");
+    refused(&["disk", "drain", "n9"], "no node has a managed disk \"n9\": there are n1:fast1, ");
     refused(&[&replace[..], &["--to", &to]].concat(), "takes 67108864 bytes, and managed disk ");
 }

@@ -9,10 +9,11 @@ use serde_json::Value;
 use crate::device::missing_fuse;
 use crate::harness::cluster::Cluster;
 use crate::harness::export::Export;
+use crate::harness::plan::Plan;
 use crate::harness::process::sh;
 use crate::harness::tools::{need, skip};
 use crate::harness::{KIB, LONG, MIB, SHORT, content, eventually, scratch};
-use crate::mirror::{Writer, at, check_all, cluster_of, number_of, patient, volume};
+use crate::mirror::{Writer, at, check_all, cluster_by, cluster_of, number_of, volume};
 
 /// What is written and read at a time: it is in three bundles, of as many parts.
 const STEP: u64 = 2 * MIB + 64 * KIB;
@@ -138,7 +139,7 @@ fn raid10_is_larger_than_any_disk_and_the_death_of_a_node_is_a_pause() {
 fn raid0_is_all_disks_together_and_only_the_part_of_a_node_that_is_away_waits() {
     const SIZE: u64 = 128 * MIB;
     let dir = scratch();
-    let mut cluster = patient(dir.path(), 3, "4s", None);
+    let mut cluster = cluster_by(Plan { disk_wait: "4s", ..Plan::new(dir.path(), 3) }, None);
     let made = make(&mut cluster, 3, "raid0", "128M");
     assert_eq!((&made["layout"], &made["parts"]), (&"raid0".into(), &3.into()), "{made}");
     let shown = at(&mut cluster, 2, &["volume", "show", "data"]).ok();

@@ -459,10 +459,7 @@ fn removed(draft: &mut Draft<'_>, group: &GroupVolume, is_it: impl Fn(&GroupColu
         if is_it(&next.columns[number]) {
             next.columns[number].state = ColumnState::Removed;
             next.columns[number].replaces = None;
-            let mut successors = next.columns.iter_mut();
-            if let Some(successor) = successors.find(|column| column.replaces == Some(number as u8)) {
-                successor.replaces = None;
-            }
+            inherit(&mut next.columns, number as u8);
         }
     }
     if next.columns.iter().any(|column| column.state != ColumnState::Removed) {
@@ -473,6 +470,17 @@ fn removed(draft: &mut Draft<'_>, group: &GroupVolume, is_it: impl Fn(&GroupColu
     }
     striped::part_removed(draft, &next);
     draft.write(Write::DeleteGroup(next.name));
+}
+
+/// The number of a column is free for another one: nothing replaces it any more. What did, and one that was given up for that meanwhile, have
+/// the same place: the one replaces the other now.
+fn inherit(columns: &mut [GroupColumn], number: u8) {
+    let replaced = |column: &GroupColumn| column.replaces == Some(number);
+    let is_given_up = |column: &GroupColumn| replaced(column) && column.state == ColumnState::Leaving;
+    let given_up = columns.iter().position(is_given_up);
+    for (other, column) in columns.iter_mut().enumerate().filter(|(_, column)| replaced(column)) {
+        column.replaces = given_up.filter(|given_up| *given_up != other).map(|given_up| given_up as u8);
+    }
 }
 
 /// Free space of a disk changes with its columns: what is placed next must not reckon with it twice.

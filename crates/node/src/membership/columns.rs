@@ -6,15 +6,17 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cards_array::group::State;
+use cards_config::duration::exact;
 use cards_coordinator::{
     Change, ColumnState, Error, GroupColumn, GroupMap, GroupState, GroupVolume, ManagedDisk, Seat,
     ToldColumn, ToldDisk, View,
 };
 use cards_disk::{Managed, ManagedColumn, ManagedError};
 
+use super::overdue::Overdue;
 use super::session::Session;
 use crate::alarm::Alarm;
 use crate::node::Node;
@@ -27,6 +29,7 @@ const REVIEW: Duration = Duration::from_secs(5);
 /// Keeps the disks in the registry, and the columns on the disks, right.
 pub(super) async fn run(session: Rc<Session>) {
     let mut wrong = false;
+    let mut overdue = Overdue::default();
     let alarm = Alarm::new();
     loop {
         let patience = if wrong { AGAIN } else { REVIEW };
@@ -44,8 +47,9 @@ pub(super) async fn run(session: Rc<Session>) {
             view: session.known(),
             seat: session.seat.borrow().clone(),
         };
-        let problems = look.act().await;
+        let mut problems = look.act().await;
         wrong = !problems.is_empty();
+        problems.extend(look.rebuild(&mut overdue).await);
         node.membership.set_columns(problems);
         node.review_columns();
     }
@@ -201,6 +205,37 @@ impl Look<'_> {
         map.is_none_or(|map| {
             map.map_or(true, |map| map.column(number).is_some_and(|column| column.state != State::None))
         })
+    }
+
+    /// Has copies replaced that have been stale for too long; says which cannot be.
+    async fn rebuild(&self, overdue: &mut Overdue) -> Vec<String> {
+        let limit = self.node.config.rebuild_after;
+        if limit.is_zero() {
+            return Vec::new();
+        }
+        let own = self.node.member();
+        let led =
+            self.view.groups.values().filter(|group| group.state == GroupState::Ready).filter_map(|group| {
+                let map = self.view.maps.get(&group.number)?.decode().ok()?;
+                (map.primary == own).then_some((group, map))
+            });
+        let mut problems = Vec::new();
+        for (volume, column) in overdue.look(Instant::now(), limit, led) {
+            let (place, since) = (column.place(), exact(limit));
+            let change =
+                Change::ReplaceColumn { volume: volume.to_owned(), from: column.disk, to: Vec::new() };
+            match self.session.coordinator.submit(change).await {
+                Ok(_) => {
+                    tracing::warn!(volume, "the copy on {place} has been stale for {since}, and is replaced by one on another disk");
+                }
+                Err(Error::Refused(refusal)) => problems.push(format!(
+                    "the copy of volume {volume} on {place} has been stale for {since} and is not replaced (`rebuild_after`): {refusal}"
+                )),
+                // What is wrong with the coordinator itself is said elsewhere.
+                Err(_) => {}
+            }
+        }
+        problems
     }
 
     fn disk(&self, disk: &ManagedDisk) -> Option<&Arc<Managed>> {

@@ -153,6 +153,12 @@ impl Session {
                         done(ask_exclusivity(&session.coordinator, of, question).await);
                     });
                 }
+                Order::ManagedDisks { done } => {
+                    let session = Rc::clone(&self);
+                    tokio::task::spawn_local(async move {
+                        let _ = done.send(volumes::disks(&session).await);
+                    });
+                }
                 Order::CreateVolume { new, on, done } => {
                     let session = Rc::clone(&self);
                     tokio::task::spawn_local(async move {

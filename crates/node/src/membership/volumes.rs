@@ -1,6 +1,6 @@
 //! Volumes over managed disks of several nodes, created and removed in the registry. Their nodes do the rest.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cards_coordinator::{
     Change, ColumnState, Error, GroupColumn, GroupVolume, ManagedDisk, NewGroup, NewStriped, Refusal, View,
@@ -8,6 +8,44 @@ use cards_coordinator::{
 use cards_disk::Uuid;
 
 use super::session::Session;
+
+/// The managed disks that the registry has, in the order of their nodes and names.
+///
+/// # Errors
+/// The coordinator does not answer. In words.
+pub(super) async fn disks(session: &Session) -> Result<Vec<cards_admin::ManagedDisk>, String> {
+    let view = session.coordinator.view().await.map_err(|error| failed(session, error))?;
+    let mut groups: Vec<&GroupVolume> = view.groups.values().collect();
+    groups.sort_by(|one, other| one.name.cmp(&other.name));
+    let mut disks: Vec<_> = view.managed.iter().map(|disk| shown(&view, &groups, disk)).collect();
+    disks.sort_by(|one, other| (&one.node, &one.name).cmp(&(&other.node, &other.name)));
+    Ok(disks)
+}
+
+fn shown(view: &View, groups: &[&GroupVolume], disk: &ManagedDisk) -> cards_admin::ManagedDisk {
+    // Of a volume that has several parts here, whether all of them leave.
+    let mut here: BTreeMap<&str, bool> = BTreeMap::new();
+    for group in groups {
+        for (_, column) in group.there().filter(|(_, column)| column.disk == disk.uuid) {
+            *here.entry(group.volume()).or_insert(true) &= column.state == ColumnState::Leaving;
+        }
+    }
+    let with = |leaves: bool| {
+        let here = here.iter().filter(|(_, is_leaving)| !leaves || **is_leaving);
+        here.map(|(volume, _)| (*volume).to_owned()).collect()
+    };
+    cards_admin::ManagedDisk {
+        node: disk.node.clone(),
+        name: disk.name.clone(),
+        uuid: disk.uuid.to_string(),
+        domain: disk.domain.clone(),
+        bytes: disk.bytes,
+        free: disk.free,
+        is_up: view.members.get(&disk.node).is_some_and(|member| member.state.is_live()),
+        copies: with(false),
+        leaving: with(true),
+    }
+}
 
 /// Creates a volume; `on` names disks as `NODE:DISK`, or is empty.
 ///

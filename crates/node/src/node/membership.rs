@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime};
 
-use cards_admin::{Forgotten, Registry as Kept};
+use cards_admin::{Forgotten, ManagedDisk, Registry as Kept};
 use cards_array::group::{Answer, KeptExclusivity, Map};
 use cards_coordinator::{Certificate, Change};
 use cards_core::{Exclusivity, PgId};
@@ -60,6 +60,11 @@ pub(crate) enum Order {
         certificate: Certificate,
         /// How it went.
         done: oneshot::Sender<Result<(), String>>,
+    },
+    /// Say which managed disks the registry has.
+    ManagedDisks {
+        /// What it says.
+        done: oneshot::Sender<Result<Vec<ManagedDisk>, String>>,
     },
     /// Create a volume over managed disks of several nodes.
     CreateVolume {

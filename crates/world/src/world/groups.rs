@@ -13,8 +13,8 @@
 use std::collections::BTreeMap;
 
 use cards_array::group::{
-    Answer, Client, Command, CommandError, Group, GroupTiming, KeptExclusivity, Map, Member, Message, Op,
-    Origin, Output, Size, Token as GroupToken, Work,
+    Answer, Client, Command, CommandError, Extent, Group, GroupTiming, KeptExclusivity, Map, Member, Message,
+    Op, Origin, Output, Size, State, Token as GroupToken, Work,
 };
 use cards_core::{
     CommandKind, CommandOrigin, ControlInput, DiskJournal, DiskWork, Duration, Exclusivity, Input, Instant,
@@ -22,6 +22,7 @@ use cards_core::{
 };
 use cards_layout::format::Uuid;
 
+use super::columns::Plan;
 use super::{Action, EnvelopeBody, Event, Loss, World};
 use crate::column::Column;
 use crate::memory::Tags;
@@ -34,6 +35,9 @@ const NEWS: Duration = Duration::from_millis(60);
 /// ... or, if the news are late, within this.
 const LATE_NEWS: Duration = Duration::from_millis(2_500);
 
+/// Sectors that are copied, or compared with their checksums, at a time.
+pub(super) const COPY: u64 = 16;
+
 /// A register that says nothing for so long is asked again.
 pub(super) const ANSWER: Duration = Duration::from_millis(30);
 
@@ -42,8 +46,10 @@ pub(super) const ANSWER: Duration = Duration::from_millis(30);
 pub struct MirrorConfig {
     /// Its number, which is that of no plain disk.
     pub volume: PgId,
-    /// The nodes that have columns.
+    /// The nodes that have columns at first.
     pub columns: Vec<NodeId>,
+    /// Sectors that have one checksum: a divisor of a block's.
+    pub unit: u64,
     /// The times of the group.
     pub timing: GroupTiming,
     /// Questions to the register, and answers, that are lost, per mille.
@@ -75,11 +81,17 @@ pub enum DriverMistake {
     ForgetExclusivity,
     /// What is said of that counts, whoever is the primary.
     NoteUnfenced,
+    /// Copies and repairs of an earlier term are done, as if they were of the present one.
+    UnfencedCopies,
+    /// A scrub compares nothing.
+    BlindScrub,
+    /// A column that takes another one's place is called in sync at once.
+    AddInSync,
 }
 
 impl DriverMistake {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 11] = [
         Self::IgnoreOrigins,
         Self::IgnoreRight,
         Self::ForgetAcquainted,
@@ -88,6 +100,9 @@ impl DriverMistake {
         Self::AnswerStopped,
         Self::ForgetExclusivity,
         Self::NoteUnfenced,
+        Self::UnfencedCopies,
+        Self::BlindScrub,
+        Self::AddInSync,
     ];
 }
 
@@ -107,9 +122,13 @@ pub(super) struct Mirror {
     /// The persistence life that was served last.
     life: u64,
     /// All columns in sync have lost their power since.
-    power_lost: bool,
+    pub(super) power_lost: bool,
     /// Every column remembers everything: all were in sync when a term was opened, and none of their processes has ended since.
     is_whole: bool,
+    /// The column that takes the place of another one.
+    pub(super) plan: Option<Plan>,
+    /// Disks that were ever columns.
+    pub(super) disks: u8,
     /// Makes what is drawn here.
     drawn: u64,
     pub(super) counts: MirrorCounts,
@@ -136,13 +155,22 @@ pub struct MirrorCounts {
     pub stopped: u64,
     /// Primaries that have found that a card had the volume for itself.
     pub goes_on: u64,
+    /// Units that began to rot.
+    pub rotten: u64,
+    /// Damages that were written anew from another column.
+    pub repaired: u64,
+    /// Damages of which no column in sync could be asked.
+    pub unrepaired: u64,
+    /// Columns that have left when another one had their place.
+    pub replaced: u64,
 }
 
 impl MirrorCounts {
     /// Counts these, too.
     pub fn add(&mut self, other: &Self) {
-        let Self { maps, terms, admissions, lives, power_lost, in_doubt, repeated, stopped, goes_on } =
+        let Self { maps, terms, admissions, lives, power_lost, in_doubt, repeated, stopped, goes_on, .. } =
             *other;
+        let Self { rotten, repaired, unrepaired, replaced, .. } = *other;
         self.maps += maps;
         self.terms += terms;
         self.admissions += admissions;
@@ -152,6 +180,10 @@ impl MirrorCounts {
         self.repeated += repeated;
         self.stopped += stopped;
         self.goes_on += goes_on;
+        self.rotten += rotten;
+        self.repaired += repaired;
+        self.unrepaired += unrepaired;
+        self.replaced += replaced;
     }
 }
 
@@ -203,12 +235,14 @@ impl Mirror {
             life: 0,
             power_lost: false,
             is_whole: false,
+            plan: None,
+            disks: config.columns.len() as u8,
             drawn: mix(seed ^ u64::from(config.volume.0)),
             counts: MirrorCounts::default(),
         }
     }
 
-    fn draw(&mut self) -> u64 {
+    pub(super) fn draw(&mut self) -> u64 {
         self.drawn = mix(self.drawn);
         self.drawn >> 8
     }
@@ -223,13 +257,19 @@ impl Mirror {
     }
 
     /// The nodes whose columns are in sync.
-    fn in_sync(&self) -> impl Iterator<Item = NodeId> + '_ {
+    pub(super) fn in_sync(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.register.in_sync().map(|number| self.register.columns[usize::from(number)].node)
+    }
+
+    /// The nodes that have columns.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = NodeId> + '_ {
+        let columns = self.register.columns.iter().filter(|column| column.state != State::None);
+        columns.map(|column| column.node)
     }
 
     /// A node with a column that is not this one, to be taken for the primary while none is known.
     fn other(&self, node: NodeId) -> NodeId {
-        self.config.columns.iter().copied().find(|&other| other != node).unwrap_or(node)
+        self.nodes().find(|&other| other != node).unwrap_or(node)
     }
 }
 
@@ -290,7 +330,7 @@ impl<M: Models> World<M> {
             let spec =
                 config.volumes.iter().find(|spec| spec.id == mirror.volume).expect("a volume of the world");
             for (number, node) in (1..).zip(&mirror.columns) {
-                let column = Column::new(Uuid([number; 16]), spec, config.sectors);
+                let column = Column::new(Uuid([number; 16]), spec, config.sectors, mirror.unit);
                 columns.insert((*node, mirror.volume), column);
             }
         }
@@ -301,7 +341,7 @@ impl<M: Models> World<M> {
         self.mirrors.get_mut(&volume).expect("a volume with a group")
     }
 
-    fn column(&mut self, node: NodeId, volume: PgId) -> &mut Column {
+    pub(super) fn column(&mut self, node: NodeId, volume: PgId) -> &mut Column {
         self.columns.get_mut(&(node, volume)).expect("the node has a column")
     }
 
@@ -315,27 +355,33 @@ impl<M: Models> World<M> {
         let volumes: Vec<PgId> = self.mirrors.keys().copied().collect();
         for volume in volumes {
             self.tell_map(node, volume);
-            if !self.columns.contains_key(&(node, volume)) {
-                continue;
-            }
-            let me = Member { node, incarnation: self.place(node).incarnation };
-            let sectors = self.column(node, volume).media.sectors();
-            let disk = self.column(node, volume).open();
-            let size = Size { bytes: sectors, copy_bytes: 16, unit_bytes: 1 };
-            let (now, timing) = (self.clock(node), self.mirror(volume).config.timing);
-            let group = Group::new(me, disk, size, timing, now);
-            let life = GroupLife {
-                group,
-                alarm: Alarm::new(),
-                works: BTreeMap::new(),
-                commands: BTreeMap::new(),
-                serving: None,
-                noting: None,
-                right: Instant(0),
-            };
-            self.running(node).groups.insert(volume, life);
-            self.with_group(node, volume, |_, _| {});
+            self.begin_group(node, volume);
         }
+    }
+
+    /// The node drives its column, if the map has it.
+    pub(super) fn begin_group(&mut self, node: NodeId, volume: PgId) {
+        if !self.has_place(node, volume) {
+            return;
+        }
+        let me = Member { node, incarnation: self.place(node).incarnation };
+        let sectors = self.column(node, volume).media.sectors();
+        let disk = self.column(node, volume).open();
+        let MirrorConfig { timing, unit, .. } = self.mirror(volume).config;
+        let size = Size { bytes: sectors, copy_bytes: COPY, unit_bytes: unit };
+        let now = self.clock(node);
+        let group = Group::new(me, disk, size, timing, now);
+        let life = GroupLife {
+            group,
+            alarm: Alarm::new(),
+            works: BTreeMap::new(),
+            commands: BTreeMap::new(),
+            serving: None,
+            noting: None,
+            right: Instant(0),
+        };
+        self.running(node).groups.insert(volume, life);
+        self.with_group(node, volume, |_, _| {});
     }
 
     /// A process ends: of what was on its way to its disks, any part is done.
@@ -352,6 +398,11 @@ impl<M: Models> World<M> {
         }
     }
 
+    /// A group of a running node.
+    pub(super) fn group_of(&self, node: NodeId, volume: PgId) -> Option<&GroupLife> {
+        self.place(node).running.as_ref()?.groups.get(&volume)
+    }
+
     /// The machine of a node loses its power.
     pub(super) fn cut_columns(&mut self, node: NodeId) {
         let volumes: Vec<PgId> = self.mirrors.keys().copied().collect();
@@ -362,6 +413,7 @@ impl<M: Models> World<M> {
                 column.lose_power(|| mirror.chance(500));
             }
             self.judge_power(volume);
+            self.spare_last(volume);
         }
     }
 
@@ -377,7 +429,12 @@ impl<M: Models> World<M> {
     }
 
     /// Something happens to a group. What comes out of it is carried out next.
-    fn with_group(&mut self, node: NodeId, volume: PgId, act: impl FnOnce(&mut Group<Tags>, Instant)) {
+    pub(super) fn with_group(
+        &mut self,
+        node: NodeId,
+        volume: PgId,
+        act: impl FnOnce(&mut Group<Tags>, Instant),
+    ) {
         let now = self.clock(node);
         let Some(life) = self.running(node).groups.get_mut(&volume) else { return };
         act(&mut life.group, now);
@@ -432,8 +489,7 @@ impl<M: Models> World<M> {
             Output::CaughtUp(extents) => self.column(node, volume).caught_up(&extents),
             Output::ReadMap => self.ask_register(node, volume, None),
             Output::Propose(map) => self.ask_register(node, volume, Some(map)),
-            // Disks of this world do not rot.
-            Output::Damaged { .. } => {}
+            Output::Damaged { is_repaired, .. } => self.damaged(volume, is_repaired),
             Output::Serves(_) => self.serves(node, volume),
             Output::Stopped => self.stopped(node, volume),
             Output::Done { token, result } => self.group_done(node, volume, token, result),
@@ -444,12 +500,17 @@ impl<M: Models> World<M> {
     pub(super) fn group_work(&mut self, node: NodeId, volume: PgId, op: Op) {
         let Some(life) = self.running(node).groups.get_mut(&volume) else { return };
         let Some((work, covered)) = life.works.remove(&op) else { return };
-        let payload = self.column(node, volume).apply(&work, covered);
-        self.with_group(node, volume, |group, now| group.done(now, op, Ok(payload)));
+        let is_blind = self.mirror(volume).config.mistake == Some(DriverMistake::BlindScrub);
+        let result = match work {
+            Work::Verify { .. } if is_blind => Ok(None),
+            work => self.column(node, volume).apply(&work, covered),
+        };
+        self.with_group(node, volume, |group, now| group.done(now, op, result));
     }
 
     pub(super) fn group_message(&mut self, node: NodeId, from: NodeId, volume: PgId, message: Message<Tags>) {
         trace!(self, "{node:?} {volume:?} > {from:?} {message:?}");
+        let message = self.unfenced(volume, message);
         self.with_group(node, volume, |group, now| group.receive(now, from, message));
     }
 
@@ -491,7 +552,7 @@ impl<M: Models> World<M> {
         }
         let answer = match proposal {
             None => Answer::Read(mirror.register.clone()),
-            Some(map) if map.term.epoch == mirror.register.term.epoch + 1 => {
+            Some(map) if map.term.epoch == mirror.register.term.epoch + 1 && mirror.is_planned(&map) => {
                 self.map_changes(volume, map);
                 Answer::Taken
             }
@@ -521,11 +582,12 @@ impl<M: Models> World<M> {
     fn map_changes(&mut self, volume: PgId, map: Map) {
         trace!(self, "{volume:?} has map {map:?}");
         let mirror = self.mirror(volume);
+        let map = mirror.as_kept(map);
         let before = std::mem::replace(&mut mirror.register, map.clone());
-        let admitted = map.in_sync().filter(|column| !before.in_sync().any(|other| other == *column)).count();
         mirror.counts.maps += 1;
-        mirror.counts.admissions += admitted as u64;
+        self.columns_change(volume, &before, &map);
         self.judge_power(volume);
+        self.spare_last(volume);
         if before.since == map.since {
             return;
         }
@@ -588,8 +650,11 @@ impl<M: Models> World<M> {
         let since = map.since;
         trace!(self, "{node:?} serves {volume:?} since {since}, life {life}");
         let mistake = self.mirror(volume).config.mistake;
-        self.begin_life(node, volume, life);
-        self.mirror(volume).leader = (node, since);
+        // A node that stood still may begin when another one has taken over.
+        if since >= self.mirror(volume).leader.1 {
+            self.begin_life(node, volume, life);
+            self.mirror(volume).leader = (node, since);
+        }
         self.mirror(volume).counts.terms += 1;
         let group = self.running(node).groups.get_mut(&volume).expect("it serves");
         (group.serving, group.noting, group.right) = (Some(since), None, Instant(0));
@@ -623,7 +688,7 @@ impl<M: Models> World<M> {
     }
 
     /// The node's group serves no more, and knows of no other that does.
-    fn stopped(&mut self, node: NodeId, volume: PgId) {
+    pub(super) fn stopped(&mut self, node: NodeId, volume: PgId) {
         let mistake = self.mirror(volume).config.mistake;
         let other = self.mirror(volume).other(node);
         let life = self.running(node).groups.get_mut(&volume).expect("it has stopped");
@@ -686,7 +751,7 @@ impl<M: Models> World<M> {
             DiskWork::Read { block, .. } => {
                 let offset = u64::from(block) * per_block;
                 let length = per_block.min(self.column(node, volume).media.sectors() - offset);
-                Command::Read { extent: cards_array::group::Extent { offset, length } }
+                Command::Read { extent: Extent { offset, length } }
             }
             DiskWork::Command { kind: CommandKind::Flush { .. }, .. } => Command::Flush,
             DiskWork::Command { kind, offset, length, payload, origin, .. } => {
@@ -701,7 +766,7 @@ impl<M: Models> World<M> {
                 let is_repeated = origin.is_some_and(|origin| origin.first_epoch < epoch);
                 self.mirror(volume).counts.repeated += u64::from(is_repeated);
                 let origin = origin.filter(|_| !ignores).map(origin_of);
-                Command::Write { extent: cards_array::group::Extent { offset, length }, payload, origin }
+                Command::Write { extent: Extent { offset, length }, payload, origin }
             }
         }
     }

@@ -7,7 +7,7 @@
 //! While columns are being reconciled they need not be the same. What replaces units of the source may lack a command that the source
 //! remembers: the source has forgotten its memory then, and the group begins another term.
 
-use super::{FillStep, Get, Primary, Put, Reason, Stage};
+use super::{FillStep, Get, Primary, Put, Reason};
 use crate::group::extents::Extent;
 use crate::group::io::{CommandError, Output, Outputs, Token};
 use crate::group::message::Memory;
@@ -225,8 +225,9 @@ impl<P: Clone> Primary<P> {
                 out.push(Output::Damaged { column, extent, is_repaired: true });
             }
             if let Some(get) = self.gets.remove(&of) {
-                self.has_forgotten |= self.stage == Stage::Reconciling;
                 match get.reason {
+                    // Nothing more is copied from it: the others would forget as well.
+                    Reason::Reconcile => self.has_forgotten = true,
                     Reason::Verify(token) => {
                         self.verify_rest(now, (get.from, token), get.extent, extent.offset, out);
                     }

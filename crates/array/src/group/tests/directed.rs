@@ -354,3 +354,81 @@ fn a_column_is_not_in_sync_without_what_nobody_has() {
         assert_eq!(world.wrong, None, "seed {seed}");
     }
 }
+
+/// Acknowledgements of beacons that a process sent when it was the primary before give it no right when it is so again: the columns have
+/// promised nothing since.
+#[test]
+fn late_acknowledgements_of_an_earlier_time_as_the_primary_give_no_right() {
+    for seed in 0..20 {
+        let (mut world, primary) = serving(seed, 2, None);
+        let witness = 1 - primary;
+        world.run(world.now + 20 * LEASE);
+        for (from, to) in [(primary, witness), (witness, primary)] {
+            world.hand_over(from, to);
+            world.run(world.now + 150 * MS);
+        }
+        assert!(world.nodes[primary].serves, "seed {seed}");
+        world.cuts.insert((witness, primary));
+        world.cuts.insert((primary, witness));
+        world.register_cuts.insert(primary);
+        let member = world.register.primary;
+        for _ in 0..100 {
+            world.run(world.now + 10 * MS);
+            for sequence in 1..80 {
+                let late = Message::BeaconAck { member, sequence };
+                world.with(primary, |group, now| group.receive(now, NodeId(witness as u16), late));
+            }
+        }
+        assert_eq!(world.wrong, None, "seed {seed}");
+        assert!(world.nodes[witness].serves, "seed {seed}");
+    }
+}
+
+/// A disk fails, or ceases to answer, just when its column is to be sealed: the column is dropped, and the group goes on.
+#[test]
+fn a_column_whose_disk_fails_while_it_is_sealed_is_dropped() {
+    for seed in 0..40 {
+        let (mut world, primary) = serving(seed, 3, None);
+        let (failed, dead) = ((primary + 1) % 3, (primary + 2) % 3);
+        world.clients_rest = true;
+        world.run(world.now + 100 * MS);
+        let node = &mut world.nodes[failed];
+        (node.disk_fails, node.disk_hangs) = (seed % 2 == 0, seed % 2 == 1);
+        world.dead = Some(dead);
+        world.crash(dead, false);
+        // The dead one is dropped, and another term begins.
+        world.run(world.now + 2 * LEASE);
+        world.clients_rest = false;
+        let writes = world.counts.writes;
+        world.run(world.now + 20 * LEASE);
+        assert_eq!(world.wrong, None, "seed {seed}");
+        assert!(world.counts.writes > writes, "seed {seed}: {:?}", world.register);
+    }
+}
+
+/// A group is handed over while a column is being filled: what is left to copy is the next primary's, and clients do not wait for it.
+#[test]
+fn a_group_is_handed_over_before_a_fill_has_ended() {
+    for seed in 0..20 {
+        let mut world = World::with_spare(seed, 4, 1, QUIET, None);
+        world.is_calm = true;
+        world.run(500 * MS);
+        let primary = usize::from(world.register.primary.node.0);
+        let (other, leaves) = ((primary + 1) % 3, (primary + 2) % 3);
+        world.replace(leaves as u8, 3);
+        let is_filled = |world: &World| {
+            world.register.columns.get(3).is_some_and(|column| matches!(column.state, State::Fill { .. }))
+        };
+        while !(is_filled(&world) && world.nodes[primary].serves) {
+            world.run(world.now + MS / 10);
+        }
+        world.hand_over(primary, other);
+        while world.register.primary.node != NodeId(other as u16) && world.wrong.is_none() {
+            world.run(world.now + MS);
+            assert!(is_filled(&world), "seed {seed}: the fill has ended first");
+        }
+        world.run(world.now + 900 * MS);
+        world.judge_whole();
+        assert_eq!(world.wrong, None, "seed {seed}");
+    }
+}

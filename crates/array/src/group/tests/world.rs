@@ -69,6 +69,8 @@ pub(super) struct Node {
     works: BTreeMap<Op, Work<Vec<u32>>>,
     timer: Time,
     pub(super) disk_fails: bool,
+    /// What the disk was asked to do does not end.
+    pub(super) disk_hangs: bool,
     /// The last term that the column was sealed for, if it had lost nothing then.
     sound: Option<Term>,
     commands: BTreeMap<Token, (usize, u64, Extent)>,
@@ -225,6 +227,8 @@ pub(super) struct World {
     /// Down for good.
     pub(super) dead: Option<usize>,
     plan: Option<Plan>,
+    /// The last one that was given up when the new column was in sync already: a primary may not have heard that the old one stays.
+    given_up_late: Option<Plan>,
     /// Nodes whose column has left, and is on their disks still.
     left: BTreeSet<usize>,
 }
@@ -261,6 +265,7 @@ impl World {
             works: BTreeMap::new(),
             timer: Time::MAX,
             disk_fails: false,
+            disk_hangs: false,
             sound: None,
             commands: BTreeMap::new(),
             copies: BTreeMap::new(),
@@ -302,6 +307,7 @@ impl World {
             clients_rest: false,
             dead: None,
             plan: None,
+            given_up_late: None,
             left: BTreeSet::new(),
             random: Random(random.next()),
         };
@@ -383,6 +389,7 @@ impl World {
                 }
                 self.with(to, |group, now| group.receive(now, NodeId(from as u16), *message));
             }
+            Event::Work { node, .. } if self.nodes[node].disk_hangs => {}
             Event::Work { node, incarnation, op } if incarnation == self.nodes[node].incarnation => {
                 let Some(work) = self.nodes[node].works.remove(&op) else { return };
                 let fails = self.nodes[node].disk_fails;
@@ -486,10 +493,11 @@ impl World {
                     self.left.insert(node);
                     let after = self.random.between(MS, 5 * LEASE);
                     self.at(after, Event::Remove(node));
-                    let successor = self.plan.filter(|plan| usize::from(plan.leaves) == number);
-                    let has_successor = successor
-                        .and_then(|plan| before.column(plan.column))
-                        .is_some_and(|column| column.state == State::Sync);
+                    let plans = [self.plan, self.given_up_late].into_iter().flatten();
+                    let has_successor = plans
+                        .filter(|plan| usize::from(plan.leaves) == number)
+                        .filter_map(|plan| before.column(plan.column))
+                        .any(|column| column.state == State::Sync);
                     if was == State::Sync && !has_successor {
                         self.fails(format!(
                             "column {number} leaves before its successor is in sync: {map:?}"
@@ -1149,6 +1157,7 @@ impl World {
             let is_done = if plan.is_given_up { new == State::None } else { old == State::None };
             if is_done || plan.is_given_up && new == State::Sync {
                 self.plan = None;
+                self.given_up_late = Some(plan).filter(|_| !is_done);
             }
         }
         if self.plan.is_none() && !self.is_calm {

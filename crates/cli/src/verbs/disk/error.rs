@@ -39,6 +39,13 @@ pub(crate) enum DiskError {
         if volumes.len() == 1 { "it" } else { "them" }
     )]
     Volumes { path: PathBuf, disk: String, volumes: Vec<String> },
+    /// No node has such a disk.
+    #[error("no node has a managed disk {from:?}: there {}; see `cards disk list`", match there.as_slice() {
+        [] => "are none".to_owned(),
+        [one] => format!("is {one}"),
+        all => format!("are {}", all.join(", ")),
+    })]
+    Unknown { from: String, there: Vec<String> },
     /// It cannot be opened as a daemon opens it.
     #[error("{0}")]
     Open(#[from] cards_disk::DiskError),

@@ -121,6 +121,8 @@ pub(crate) struct Plan {
     /// Bytes of a caching unit, as the file says it.
     pub(crate) block: &'static str,
     pub(crate) disk_wait: &'static str,
+    /// How long a copy of a mirrored volume is stale before it is replaced.
+    pub(crate) rebuild_after: &'static str,
     pub(crate) lease: &'static str,
     pub(crate) read_ahead: &'static str,
     /// Process whose network namespace the daemons join.
@@ -150,10 +152,22 @@ impl Plan {
         let dir = dir.to_path_buf();
         // Long, so that no request fails because the machine is busy; short enough for [`super::SHORT`]. Those that wait for
         // the error say so with [`Self::impatient`].
-        let (disk_wait, lease) = ("15s", "1s");
+        let (disk_wait, rebuild_after, lease) = ("15s", "10m", "1s");
         let coordinator = if count > 1 { Coordinator::embedded() } else { Coordinator::None };
         let (block, read_ahead, namespace, insecure, hedge) = ("64K", "auto", None, false, false);
-        Plan { dir, nodes, coordinator, block, disk_wait, lease, read_ahead, namespace, insecure, hedge }
+        Plan {
+            dir,
+            nodes,
+            coordinator,
+            block,
+            disk_wait,
+            rebuild_after,
+            lease,
+            read_ahead,
+            namespace,
+            insecure,
+            hedge,
+        }
     }
 
     /// Adds a disk to node 1 and attaches its volume everywhere.
@@ -227,8 +241,16 @@ impl Plan {
         let runtime = self.runtime_dir(index).display().to_string();
         let mut text = format!(
             "cluster = \"{}\"\nnode = \"{}\"\ncache = \"{}\"\nruntime_dir = \"{runtime}\"\n\
-             state_dir = \"{runtime}/state\"\ninsecure = {}\nblock = \"{}\"\nshards = 4\npeer_timeout = \"300ms\"\ndisk_wait = \"{}\"\nlease = \"{}\"\n",
-            node.cluster, node.name, node.cache, self.insecure, self.block, self.disk_wait, self.lease
+             state_dir = \"{runtime}/state\"\ninsecure = {}\nblock = \"{}\"\nshards = 4\npeer_timeout = \"300ms\"\ndisk_wait = \"{}\"\n\
+             rebuild_after = \"{}\"\nlease = \"{}\"\n",
+            node.cluster,
+            node.name,
+            node.cache,
+            self.insecure,
+            self.block,
+            self.disk_wait,
+            self.rebuild_after,
+            self.lease
         );
         if !self.hedge {
             text += "hedge = false\n";
