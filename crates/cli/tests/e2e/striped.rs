@@ -96,9 +96,11 @@ fn raid10_is_larger_than_any_disk_and_the_death_of_a_node_is_a_pause() {
     let made = make(&mut cluster, 4, "raid10", "100M");
     assert_eq!((&made["layout"], &made["parts"]), (&"raid10:2".into(), &8.into()), "{made}");
     assert_eq!(made["disks"].as_array().map(Vec::len), Some(4), "{made}");
-    let led = primaries(&mut cluster, 1);
+    // Each node leads two parts at first. Which does now is another question: on a busy machine one may have stood still.
+    let first = parts(&mut cluster, 1).into_iter().map(|part| number_of(&part["copies"][0]["node"]));
+    let first: Vec<usize> = first.map(|node| node.expect("a node")).collect();
     for node in 1..=4 {
-        assert_eq!(led.iter().filter(|primary| **primary == node).count(), 2, "{led:?}");
+        assert_eq!(first.iter().filter(|other| **other == node).count(), 2, "{first:?}");
     }
     // The writer below has the bytes before.
     let rest = 16 * MIB..SIZE;
@@ -110,7 +112,9 @@ fn raid10_is_larger_than_any_disk_and_the_death_of_a_node_is_a_pause() {
     writer.goes_on(50);
     cluster.node(2).kill();
     writer.goes_on(200);
-    assert!(!primaries(&mut cluster, 1).contains(&2));
+    eventually("others lead the parts of n2", LONG, || {
+        (!primaries(&mut cluster, 1).contains(&2)).then_some(())
+    });
     cluster.node(2).restart();
     at(&mut cluster, 2, &["volume", "attach", "data"]).ok();
     wait_in_sync(&mut cluster, 1..=4);

@@ -16,9 +16,7 @@ use crate::node::{Event, Local, Node};
 impl Local {
     /// Asks the disk node for the extents of a range, which is not empty.
     pub(super) fn block_status(self: &Rc<Self>, client: &Rc<Client>, request: &NbdRequest, ticket: Ticket) {
-        // Of a volume over several groups, as far as the first byte's reaches: a client goes on from there.
-        let (volume, offset, length) =
-            client.parts.bytes(self.node.arena.block() as u64, request.offset, request.length);
+        let (volume, offset, length) = (client.parts.first(), request.offset, request.length);
         let status = Status { length, one: request.has(NBD_CMD_FLAG_REQ_ONE) };
         let request = Request {
             client: Rc::clone(client),
@@ -31,8 +29,12 @@ impl Local {
         let key = self.requests.borrow_mut().insert(request);
         let token = Node::token(self.index, key);
         // Not from within the client's turn: the answer may come at once.
-        let input = ControlInput::Extents { token, volume, offset, length };
-        self.node.threads[usize::from(self.index)].post(Event::Control(Box::new(input)));
+        let event = match client.parts.is_shared() {
+            // Copies have no holes yet, so nobody has to be asked about many parts.
+            true => Event::Extents { token, result: Ok(vec![Extent { length, hole: false }]) },
+            false => Event::Control(Box::new(ControlInput::Extents { token, volume, offset, length })),
+        };
+        self.node.threads[usize::from(self.index)].post(event);
     }
 
     /// The disk node has answered.

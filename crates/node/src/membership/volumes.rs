@@ -1,6 +1,6 @@
 //! Volumes over managed disks of several nodes, created and removed in the registry. Their nodes do the rest.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cards_coordinator::{
     Change, ColumnState, Error, GroupColumn, GroupVolume, ManagedDisk, NewGroup, NewStriped, Refusal, View,
@@ -21,14 +21,16 @@ pub(super) async fn disks(session: &Session) -> Result<Vec<cards_admin::ManagedD
 }
 
 fn shown(view: &View, disk: &ManagedDisk) -> cards_admin::ManagedDisk {
+    // Of a volume that has several parts here, whether all of them leave.
+    let mut here: BTreeMap<&str, bool> = BTreeMap::new();
+    for group in view.groups.values() {
+        for (_, column) in group.there().filter(|(_, column)| column.disk == disk.uuid) {
+            *here.entry(group.volume()).or_insert(true) &= column.state == ColumnState::Leaving;
+        }
+    }
     let with = |leaves: bool| {
-        let is_here = move |column: &GroupColumn| {
-            column.disk == disk.uuid && (!leaves || column.state == ColumnState::Leaving)
-        };
-        let here = view.groups.values().filter(|group| group.there().any(|(_, column)| is_here(column)));
-        // Of a volume over several groups it may have a copy of each.
-        let names: BTreeSet<&str> = here.map(GroupVolume::volume).collect();
-        names.into_iter().map(ToOwned::to_owned).collect()
+        let here = here.iter().filter(|(_, is_leaving)| !leaves || **is_leaving);
+        here.map(|(volume, _)| (*volume).to_owned()).collect()
     };
     cards_admin::ManagedDisk {
         node: disk.node.clone(),

@@ -199,7 +199,7 @@ impl Costs {
             2 => return Some(Trial::Disk),
             _ => return None,
         };
-        let is_due = events < ENOUGH || run / TRIALS % SELDOM == 0;
+        let is_due = events < ENOUGH || (run / TRIALS).is_multiple_of(SELDOM);
         let [random, next] = self.least.map(|least| least.0);
         (is_due && (!self.follows(block) || next == 0 || random < next * 4)).then_some(trial)
     }
