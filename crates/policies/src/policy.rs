@@ -134,7 +134,7 @@ pub fn build(spec: &str) -> Result<Box<dyn Policy>, PolicyError> {
 /// attach volumes of nodes that do.
 const LATER: [(&str, &str); 2] = [("hscc", "homes"), ("hscc", "ask")];
 
-/// The spec with its parameters written out, except [`LATER`] ones that have their defaults: two specs mean the same policy if and only if this is equal.
+/// The spec with its parameters written out, except those that the release before does not know and that have their defaults: two specs mean the same policy if and only if this is equal.
 ///
 /// # Errors
 /// As [`build`].
