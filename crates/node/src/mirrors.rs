@@ -76,16 +76,28 @@ fn unready_striped(record: &StripedVolume) -> Volume {
         GroupState::Ready => "the primaries of its parts have not all been heard yet",
         GroupState::Removing => "it was removed; its parts go when their nodes are there",
     };
+    waiting(&record.name, record.bytes, record.block_bytes, &record.policy, &record.modes, reason)
+}
+
+/// A volume as the registry has it, and why it cannot be used yet, or any more.
+fn waiting(
+    name: &str,
+    bytes: u64,
+    block_bytes: u64,
+    policy: &str,
+    modes: &BTreeSet<AttachMode>,
+    reason: &str,
+) -> Volume {
     Volume {
-        name: record.name.clone(),
+        name: name.to_owned(),
         disk_node: None,
-        size: record.bytes,
-        block: u32::try_from(record.block_bytes).unwrap_or(u32::MAX),
-        policy: record.policy.parse().ok(),
+        size: bytes,
+        block: u32::try_from(block_bytes).unwrap_or(u32::MAX),
+        policy: policy.parse().ok(),
         coherence: None,
-        read_only: Some(record.modes.iter().all(|mode| *mode == AttachMode::Ro)),
+        read_only: Some(modes.iter().all(|mode| *mode == AttachMode::Ro)),
         state: VolumeState::Waiting,
-        reason: Some(reason.into()),
+        reason: Some(reason.to_owned()),
         attached: None,
         cached_blocks: 0,
         io: cards_admin::Io::default(),
@@ -101,22 +113,7 @@ fn unattached(record: &GroupVolume) -> Volume {
         GroupState::Ready => "its primary has not been heard yet",
         GroupState::Removing => "it was removed; its copies go when their nodes are there",
     };
-    Volume {
-        name: record.name.clone(),
-        disk_node: None,
-        size: record.bytes,
-        block: u32::try_from(record.block_bytes).unwrap_or(u32::MAX),
-        policy: record.policy.parse().ok(),
-        coherence: None,
-        read_only: Some(record.modes.iter().all(|mode| *mode == AttachMode::Ro)),
-        state: VolumeState::Waiting,
-        reason: Some(reason.into()),
-        attached: None,
-        cached_blocks: 0,
-        io: cards_admin::Io::default(),
-        mirror: None,
-        striped: None,
-    }
+    waiting(&record.name, record.bytes, record.block_bytes, &record.policy, &record.modes, reason)
 }
 
 /// Why a volume that is being made or removed cannot be attached.

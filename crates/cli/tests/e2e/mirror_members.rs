@@ -279,6 +279,12 @@ fn what_cannot_be_replaced_or_forced_is_refused() {
     );
     let large = ["volume", "create", "large", "--size", "64M", "--layout", "raid1:2"];
     at(&mut scene.cluster, 1, &large).ok();
+    // While its copies are made they are not replaced, and that would be the reason.
+    eventually("the larger volume is ready", LONG, || {
+        let told = at(&mut scene.cluster, 1, &["volume", "show", "large", "--json"]).stdout;
+        let told: Value = serde_json::from_str(&told).ok()?;
+        (told["mirror"]["state"] == "ready").then_some(())
+    });
     let from = format!("n{}", scene.others[0]);
     let mut refused = |words: &[&str], why: &str| {
         let done = at(&mut scene.cluster, 1, words);

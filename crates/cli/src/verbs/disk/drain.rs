@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::error::DiskError;
 use crate::daemon::Daemon;
 use crate::error::Error;
-use crate::output;
+use crate::{output, progress};
 
 /// How often is looked how far it is.
 const LOOK: Duration = Duration::from_secs(1);
@@ -22,7 +22,7 @@ pub(super) struct Drain {
     /// The disk, or the node, all disks of which are drained
     #[arg(value_name = "NODE[:DISK]")]
     from: String,
-    /// Wait until nothing is left there
+    /// Wait until nothing is left there; a node that is away removes its copies when it is back
     #[arg(long)]
     wait: bool,
     #[command(flatten)]
@@ -68,11 +68,29 @@ impl Drain {
                 }
             }
         }
-        while wait && disks(&mut client, &drained.from)?.iter().any(|disk| !disk.leaving.is_empty()) {
-            thread::sleep(LOOK);
+        if wait {
+            wait_until_left(&mut client, &drained)?;
         }
         output::print_either(json, &drained, || text(&drained, wait))?;
         Ok(if drained.refused.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}
+
+/// Returns when no copy leaves any more. A node that is away removes its copies when it is back.
+fn wait_until_left(client: &mut Client, drained: &Drained) -> Result<(), Error> {
+    let count = drained.leaving.len() as u64;
+    let bar = progress::bar(count);
+    loop {
+        let disks = disks(client, &drained.from)?;
+        let left: Vec<&str> = disks.iter().flat_map(|disk| &disk.leaving).map(String::as_str).collect();
+        if left.is_empty() {
+            bar.finish_and_clear();
+            return Ok(());
+        }
+        let away = if disks.iter().any(|disk| !disk.is_up) { ", whose node is away" } else { "" };
+        bar.set_position(count.saturating_sub(left.len() as u64));
+        bar.set_message(format!("{}{away}: the copies of {} leave", drained.from, left.join(", ")));
+        thread::sleep(LOOK);
     }
 }
 
