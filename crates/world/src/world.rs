@@ -157,6 +157,8 @@ pub enum Action {
         /// The next primary.
         to: NodeId,
     },
+    /// The process of a node is to end, and leaves the groups of which it has a column.
+    Leave(NodeId),
     /// `at` hears who the primary of a volume is.
     TellRole {
         /// Who learns it.
@@ -661,6 +663,7 @@ impl<M: Models> World<M> {
                 | Action::LosePower(_)
                 | Action::Pause(..)
                 | Action::MovePrimary { .. }
+                | Action::Leave(_)
                 | Action::Place(_)
                 | Action::Wake(_),
             ) => return None,
@@ -700,6 +703,7 @@ impl<M: Models> World<M> {
             Action::PeerDown { at, peer } => self.peer_down(at, peer),
             Action::Members { at, members } => self.members(at, members),
             Action::MovePrimary { volume, to } => self.move_primary(volume, to),
+            Action::Leave(node) => self.leave_groups(node),
             Action::TellRole { at, volume } => self.tell_role(at, volume),
             Action::Place(volume) => self.place_columns(volume),
             Action::OpenDevice(node, volume) => self.open_device(node, volume),

@@ -95,7 +95,10 @@ impl Scene {
     }
 
     fn within(dir: &Path, network: Option<&Network>) -> Self {
-        let mut cluster = cluster(dir, network);
+        Self::of(cluster(dir, network))
+    }
+
+    fn of(mut cluster: Cluster) -> Self {
         at(&mut cluster, 1, &["volume", "create", "data", "--size", "16M", "--layout", "raid1:2"]).ok();
         for number in 1..=3 {
             eventually(&format!("n{number} knows the volume"), SHORT, || {
@@ -339,7 +342,9 @@ fn a_file_system_is_made_without_writing_zeroes_to_all_copies() {
 #[test]
 fn a_primary_that_is_stopped_hands_the_volume_over() {
     let dir = scratch();
-    let mut scene = Scene::new(dir.path());
+    // Longer than clients wait here: nobody may have to wait until the card of the node that ends is void.
+    let plan = Plan { disk_wait: "200s", lease: "100s", ..Plan::new(dir.path(), 3) };
+    let mut scene = Scene::of(cluster_by(plan, None));
     let (third, first) = (scene.third, scene.primary(1));
     let other = scene.other(first);
     let writer = Writer::begin(scene.cluster.export(third, "data"), false);
