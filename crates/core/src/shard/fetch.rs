@@ -293,7 +293,7 @@ impl Shard {
     fn asked(&mut self, block: BlockId, asker: Asker, route: Route) {
         let to = match route {
             Route::Asks { node, from_disk: false } => Some(node),
-            Route::Joins => self.named(block, asker),
+            Route::Joins | Route::Fetches => self.named(block, asker),
             _ => None,
         };
         self.with_policy(block.volume, |policy, cx| policy.asked(cx, block, asker, to));

@@ -16,6 +16,8 @@ pub enum Route {
     Served,
     /// It waits for the fetch that is under way.
     Joins,
+    /// It waits for a fetch of this node's own, on behalf of all that ask here.
+    Fetches,
     /// It waits until the card may be used.
     WaitsForCard,
     /// It waits until the write to the block has ended.
@@ -58,6 +60,9 @@ impl Shard {
         }
         if self.joins(block, asker) {
             return Route::Joins;
+        }
+        if !own && self.fetches_for(block, asker, freshness) {
+            return Route::Fetches;
         }
         let onward = self.onward(block, asker);
         match freshness {
@@ -103,6 +108,20 @@ impl Shard {
         let named = self.policy_route(block, asker)?;
         let may_answer = self.is_up(named) && self.allows(block.volume, named);
         (named != self.config.node && named != asker.requester && may_answer).then_some(named)
+    }
+
+    /// Whether the policy has another node's read wait for a fetch of this node's: one that has not asked that node, which might wait in turn, and
+    /// that has a slot, since slots might be taken by what waits here.
+    fn fetches_for(&self, block: BlockId, asker: Asker, freshness: Freshness) -> bool {
+        let is_direct = asker.via == asker.requester && asker.hops == 0 && !asker.failed;
+        let is_missing =
+            matches!(freshness, Freshness::Missing | Freshness::NotHeld) && !self.contains(block);
+        is_direct
+            && is_missing
+            && self.primary(block.volume).is_none()
+            && !self.fetches.has_asked(block, asker.requester)
+            && self.fetches.has_slot(block).unwrap_or_else(|| self.spare_slots_left())
+            && self.policy_fetches_for(block, asker)
     }
 
     /// Why the primary refuses to give another node the block.

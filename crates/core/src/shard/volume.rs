@@ -89,6 +89,9 @@ impl Shard {
             let slots = self.cache.slots();
             self.cache.data.enable(slots);
         }
+        if policy.has_replicas() {
+            self.cache.keep_ages();
+        }
         let is_primary = spec.primary == self.config.node;
         let card = Card::new(self.config.limits, held, pages);
         let allowed = self.volumes.remove(&id).map_or_else(Allowed::default, |known| known.allowed);

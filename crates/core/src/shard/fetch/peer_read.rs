@@ -74,7 +74,7 @@ impl Shard {
             }
             _ if requester == self.config.node => {
                 self.asked(block, asker, route);
-                self.ask_disk_node(request, block);
+                self.came_back(from, request, block);
             }
             _ => {
                 self.asked(block, asker, route);
@@ -112,6 +112,16 @@ impl Shard {
         let body =
             Body::Read { request, block: block.index, requester, hops, leave_copy, read_ahead, from_disk };
         self.send(to, block.volume, body, Payload::None);
+    }
+
+    /// A question of this node's comes back from `from`, without an answer: the primary is asked. If this is another node and was
+    /// asked before, nodes differ about the primary, and the next question waits for the news: at once it would go the same round.
+    fn came_back(&mut self, from: NodeId, request: RequestId, block: BlockId) {
+        let was_asked = self.fetches.get(request).is_some_and(|fetch| fetch.from_disk_node);
+        match was_asked && self.primary(block.volume).is_none() {
+            true => self.nack(from, request, block, IoError::Busy),
+            false => self.ask_disk_node(request, block),
+        }
     }
 
     /// Turns a fetch to the primary, unless an answer is arriving.
