@@ -365,6 +365,21 @@ fn a_primary_that_is_stopped_hands_the_volume_over() {
     check_all(&scene.cluster.export(first, "data"), &known);
 }
 
+/// Each such command is cut, and many are open at a time.
+#[test]
+fn all_of_a_write_that_crosses_blocks_is_there() {
+    need!("fio");
+    let dir = scratch();
+    let mut scene = Scene::new(dir.path());
+    for number in [scene.primary(1), scene.third] {
+        let uri = scene.cluster.export(number, "data").uri();
+        let job = "--rw=randwrite --bsrange=4k-144k --blockalign=4k --size=1m --io_size=24m --iodepth=6 --serialize_overlap=1 \
+                   --verify=crc32c --do_verify=1 --verify_fatal=1 --verify_state_save=0 --randseed=7";
+        let jobs: String = (0..3).map(|job| format!(" --name=j{job} --offset={job}m")).collect();
+        sh(&format!("fio --ioengine=nbd --uri='{uri}' {job}{jobs}"), LONG).ok();
+    }
+}
+
 /// It does not know that another one has taken over, and the reader's node is its own.
 #[test]
 fn a_primary_that_stood_still_serves_nothing_old() {
