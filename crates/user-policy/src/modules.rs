@@ -1,0 +1,94 @@
+//! The modules of a node.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use cards_core::Algorithms;
+use cards_core::policy::Policy;
+use cards_core::replacement::Replacer;
+
+use crate::digest::Digest;
+use crate::failure::Fallbacks;
+use crate::module::Module;
+use crate::policy::UserPolicy;
+
+/// What a node decides with: the policies that have names, and modules by their digests.
+pub struct Modules {
+    named: Arc<dyn Algorithms>,
+    modules: RwLock<BTreeMap<Digest, Module>>,
+    fallbacks: Arc<Fallbacks>,
+}
+
+impl fmt::Debug for Modules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Modules").field("named", &self.named).field("fallbacks", &self.fallbacks).finish()
+    }
+}
+
+impl Modules {
+    /// No modules yet, beside these policies.
+    #[must_use]
+    pub fn beside(named: Arc<dyn Algorithms>) -> Self {
+        Self { named, modules: RwLock::default(), fallbacks: Arc::default() }
+    }
+
+    /// These policies, and one module if there is one, for one node.
+    #[must_use]
+    pub fn with(named: Arc<dyn Algorithms>, module: Option<&Module>) -> Arc<dyn Algorithms> {
+        let Some(module) = module else { return named };
+        let modules = Self::beside(named);
+        modules.add(module.clone());
+        Arc::new(modules)
+    }
+
+    /// A module is here from now on.
+    pub fn add(&self, module: Module) {
+        self.modules.write().unwrap_or_else(PoisonError::into_inner).insert(module.digest(), module);
+    }
+
+    /// A module is not offered any more. Volumes that have it keep their instances.
+    pub fn remove(&self, digest: Digest) -> Option<Module> {
+        self.modules.write().unwrap_or_else(PoisonError::into_inner).remove(&digest)
+    }
+
+    /// A module that is here.
+    #[must_use]
+    pub fn get(&self, digest: Digest) -> Option<Module> {
+        self.modules.read().unwrap_or_else(PoisonError::into_inner).get(&digest).cloned()
+    }
+
+    /// The modules that are here.
+    #[must_use]
+    pub fn all(&self) -> Vec<Module> {
+        self.modules.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    /// Volumes that do without their modules.
+    #[must_use]
+    pub fn fallbacks(&self) -> &Fallbacks {
+        &self.fallbacks
+    }
+}
+
+impl Algorithms for Modules {
+    fn policy(&self, spec: &str) -> Option<Box<dyn Policy>> {
+        let Some(digest) = Module::named(spec) else { return self.named.policy(spec) };
+        let fallbacks = Arc::clone(&self.fallbacks);
+        Some(Box::new(match self.get(digest) {
+            Some(module) => UserPolicy::new(&module, fallbacks),
+            None => UserPolicy::absent(digest, fallbacks),
+        }))
+    }
+
+    fn is_same_policy(&self, one: &str, other: &str) -> bool {
+        match (Module::named(one), Module::named(other)) {
+            (None, None) => self.named.is_same_policy(one, other),
+            (one, other) => one == other,
+        }
+    }
+
+    fn replacer(&self, capacity: u32) -> Box<dyn Replacer> {
+        self.named.replacer(capacity)
+    }
+}
