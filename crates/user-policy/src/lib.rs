@@ -10,6 +10,7 @@
 //!
 //! | file | noun |
 //! |---|---|
+//! | `choice` | a policy as a person names it: by its name, or a module's file |
 //! | `digest` | the name of a module: the SHA-256 of its bytes |
 //! | `error` | why a module cannot be used |
 //! | `failure` | why a module is not used any more, and for which volumes |
@@ -23,6 +24,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod choice;
 mod digest;
 mod error;
 mod failure;
@@ -33,6 +35,7 @@ mod modules;
 mod notes;
 mod policy;
 
+pub use choice::{Choice, ChoiceError};
 pub use digest::Digest;
 pub use error::ModuleError;
 pub use failure::{Failure, Fallbacks};

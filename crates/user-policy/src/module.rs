@@ -1,12 +1,13 @@
 //! A module that was checked.
 
 use core::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use wasmi::{CompilationMode, Config, EnforcedLimits, Engine, ExternType, FuncType, ValType};
 
 use crate::digest::Digest;
 use crate::error::ModuleError;
+use crate::failure::Failure;
 use crate::instance::Instance;
 use crate::limits::{CALL_DEPTH, MODULE_BYTES};
 
@@ -20,6 +21,8 @@ struct Inner {
     digest: Digest,
     bytes: Box<[u8]>,
     module: wasmi::Module,
+    /// The first failure of an instance in this process.
+    failed: OnceLock<Failure>,
 }
 
 /// Two modules are the same if their bytes are.
@@ -99,7 +102,7 @@ impl Module {
         }
         check_memory(&module)?;
         EXPORTS.iter().try_for_each(|export| check(&module, export))?;
-        let inner = Inner { digest: Digest::of(bytes), bytes: bytes.into(), module };
+        let inner = Inner { digest: Digest::of(bytes), bytes: bytes.into(), module, failed: OnceLock::new() };
         let module = Self { inner: Arc::new(inner) };
         Instance::new(&module)?;
         Ok(module)
@@ -138,6 +141,17 @@ impl Module {
     /// The exports that a module must have, then those that it may have, with their types.
     pub fn exports() -> impl Iterator<Item = (&'static str, &'static str, bool)> {
         EXPORTS.iter().map(|export| (export.name, export.text, export.required))
+    }
+
+    /// Why an instance was given up in this process, if one was: the first reason.
+    #[must_use]
+    pub fn first_failure(&self) -> Option<&Failure> {
+        self.inner.failed.get()
+    }
+
+    /// An instance was given up.
+    pub(crate) fn failed(&self, failure: &Failure) {
+        let _ = self.inner.failed.set(failure.clone());
     }
 
     pub(crate) fn inner(&self) -> &wasmi::Module {

@@ -33,10 +33,9 @@ impl Modules {
         Self { named, modules: RwLock::default(), fallbacks: Arc::default() }
     }
 
-    /// These policies, and one module if there is one, for one node.
+    /// These policies and one module, for one node.
     #[must_use]
-    pub fn with(named: Arc<dyn Algorithms>, module: Option<&Module>) -> Arc<dyn Algorithms> {
-        let Some(module) = module else { return named };
+    pub fn with(named: Arc<dyn Algorithms>, module: &Module) -> Arc<Self> {
         let modules = Self::beside(named);
         modules.add(module.clone());
         Arc::new(modules)

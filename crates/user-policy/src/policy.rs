@@ -15,7 +15,9 @@ use crate::module::Module;
 
 /// A module at work at one shard of one node, for one volume. Once it has failed, it answers as the policy `rd` does: nothing.
 pub struct UserPolicy {
-    module: Digest,
+    digest: Digest,
+    /// None: it was never here.
+    module: Option<Module>,
     /// None: it has failed. [`Policy::route`] runs it, too, which is only lent the policy.
     instance: RefCell<Option<Instance>>,
     needs_frame_data: bool,
@@ -35,7 +37,8 @@ impl UserPolicy {
         let absent = instance.as_ref().err().map(|error| Failure::NoInstance { reason: error.to_string() });
         let instance = instance.ok();
         Self {
-            module: module.digest(),
+            digest: module.digest(),
+            module: Some(module.clone()),
             needs_frame_data: instance.as_ref().is_some_and(Instance::needs_frame_data),
             reserved_percent: instance.as_ref().map_or(0, Instance::reserved_percent),
             instance: RefCell::new(instance),
@@ -48,14 +51,15 @@ impl UserPolicy {
 
     /// What a volume has whose module is not here.
     #[must_use]
-    pub fn absent(module: Digest, fallbacks: Arc<Fallbacks>) -> Self {
+    pub fn absent(digest: Digest, fallbacks: Arc<Fallbacks>) -> Self {
         Self {
-            module,
+            digest,
+            module: None,
             needs_frame_data: false,
             reserved_percent: 0,
             instance: RefCell::new(None),
             fallbacks,
-            absent: RefCell::new(Some(Failure::Absent { digest: module })),
+            absent: RefCell::new(Some(Failure::Absent { digest })),
             seen: std::cell::Cell::new(u64::MAX),
         }
     }
@@ -71,7 +75,10 @@ impl UserPolicy {
             Ok(answer) => Some(answer),
             Err(failure) => {
                 *instance = None;
-                self.fallbacks.add(volume, self.module, failure);
+                if let Some(module) = &self.module {
+                    module.failed(&failure);
+                }
+                self.fallbacks.add(volume, self.digest, failure);
                 None
             }
         }
@@ -81,9 +88,9 @@ impl UserPolicy {
     fn look(&self, volume: PgId, changes: u64) {
         self.seen.set(changes);
         if let Some(absent) = self.absent.take() {
-            self.fallbacks.add(volume, self.module, absent);
+            self.fallbacks.add(volume, self.digest, absent);
         }
-        if self.fallbacks.contains(volume, self.module) {
+        if self.fallbacks.contains(volume, self.digest) {
             *self.instance.borrow_mut() = None;
         }
     }
