@@ -166,6 +166,7 @@ macro_rules! export {
     (@fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty $body:block) => {
         // The names are those of the module's exports, and mean something else to other programs' linkers.
         #[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
+        #[allow(dead_code)]
         pub extern "C" fn $name($($argument: $type),*) -> $result $body
     };
 }

@@ -6,13 +6,12 @@ use core::ops::Deref;
 use cards_core::policy::{Context, Room, View};
 use cards_core::{BlockId, Cache, Instant, NodeId, Note};
 use cards_policy_sdk::abi::{self, Record, effect, flags, needs, node, room};
-use wasmi::{Linker, Memory, Store, StoreLimits, StoreLimitsBuilder, TrapCode, TypedFunc};
+use wasmi::{Linker, Memory, Module, Store, StoreLimits, StoreLimitsBuilder, TrapCode, TypedFunc};
 use wasmi::{WasmParams, WasmResults};
 
 use crate::error::ModuleError;
 use crate::failure::Failure;
 use crate::limits::{CALL_FUEL, FIRST_FUEL, MEMORY_BYTES, TABLE_ELEMENTS, WAKE_MS};
-use crate::module::Module;
 use crate::notes::Notes;
 
 /// The part of the record that is written before each call.
@@ -49,7 +48,7 @@ pub(crate) struct Instance {
 
 impl Instance {
     pub(crate) fn new(module: &Module) -> Result<Self, ModuleError> {
-        let engine = module.inner().engine();
+        let engine = module.engine();
         let limits = StoreLimitsBuilder::new()
             .memory_size(MEMORY_BYTES)
             .table_elements(TABLE_ELEMENTS)
@@ -62,7 +61,7 @@ impl Instance {
         let beginning = |error: wasmi::Error| ModuleError::Beginning { reason: error.to_string() };
         store.set_fuel(FIRST_FUEL).map_err(beginning)?;
         let linker = <Linker<StoreLimits>>::new(engine);
-        let instance = linker.instantiate_and_start(&mut store, module.inner()).map_err(beginning)?;
+        let instance = linker.instantiate_and_start(&mut store, module).map_err(beginning)?;
         let begin = instance.get_typed_func::<(), i32>(&store, "cards_policy_1").map_err(beginning)?;
         let address = begin.call(&mut store, ()).map_err(beginning)? as u32;
         let required = |name: &'static str| {
@@ -103,6 +102,10 @@ impl Instance {
 
     pub(crate) const fn functions(&self) -> &Functions {
         &self.functions
+    }
+
+    pub(crate) const fn needs(&self) -> u16 {
+        self.needs
     }
 
     pub(crate) const fn reserved_percent(&self) -> u8 {

@@ -3,6 +3,7 @@
 use core::fmt;
 use std::sync::{Arc, OnceLock};
 
+use cards_policy_sdk::abi::needs;
 use wasmi::{CompilationMode, Config, EnforcedLimits, Engine, ExternType, FuncType, ValType};
 
 use crate::digest::Digest;
@@ -21,6 +22,8 @@ struct Inner {
     digest: Digest,
     bytes: Box<[u8]>,
     module: wasmi::Module,
+    needs: u16,
+    reserved_percent: u8,
     /// The first failure of an instance in this process.
     failed: OnceLock<Failure>,
 }
@@ -81,6 +84,16 @@ const EXPORTS: [Export; 11] = [
     export!("tick", [], [], "function () -> ()", false),
 ];
 
+const NEEDS: [(u16, &str); 7] = [
+    (needs::HOME, "home"),
+    (needs::RUN_HOME, "run_home"),
+    (needs::INDEX, "index"),
+    (needs::RESIDENCE, "residence"),
+    (needs::FRAME_DATA, "frame_data"),
+    (needs::TAIL, "tail"),
+    (needs::NODES, "nodes"),
+];
+
 impl Module {
     /// Checks the bytes of a module, and that it gets through its first call.
     ///
@@ -102,10 +115,11 @@ impl Module {
         }
         check_memory(&module)?;
         EXPORTS.iter().try_for_each(|export| check(&module, export))?;
-        let inner = Inner { digest: Digest::of(bytes), bytes: bytes.into(), module, failed: OnceLock::new() };
-        let module = Self { inner: Arc::new(inner) };
-        Instance::new(&module)?;
-        Ok(module)
+        let instance = Instance::new(&module)?;
+        let (needs, reserved_percent) = (instance.needs(), instance.reserved_percent());
+        let (digest, bytes, failed) = (Digest::of(bytes), bytes.into(), OnceLock::new());
+        let inner = Inner { digest, bytes, module, needs, reserved_percent, failed };
+        Ok(Self { inner: Arc::new(inner) })
     }
 
     /// Its name.
@@ -136,6 +150,25 @@ impl Module {
     #[must_use]
     pub fn named(spec: &str) -> Option<Digest> {
         spec.strip_prefix(PREFIX)?.parse().ok()
+    }
+
+    /// Hooks that it has.
+    #[must_use]
+    pub fn hooks(&self) -> Vec<&'static str> {
+        let optional = EXPORTS.iter().filter(|export| !export.required).map(|export| export.name);
+        optional.filter(|name| self.inner.module.get_export(name).is_some()).collect()
+    }
+
+    /// What it looks at, in the words of the SDK.
+    #[must_use]
+    pub fn needs(&self) -> Vec<&'static str> {
+        NEEDS.iter().filter(|(bit, _)| self.inner.needs & bit != 0).map(|(_, word)| *word).collect()
+    }
+
+    /// Percent of the cache that it reserves for blocks of other nodes.
+    #[must_use]
+    pub fn reserved_percent(&self) -> u8 {
+        self.inner.reserved_percent
     }
 
     /// The exports that a module must have, then those that it may have, with their types.

@@ -33,7 +33,7 @@ impl UserPolicy {
     /// An instance of the module.
     #[must_use]
     pub fn new(module: &Module, fallbacks: Arc<Fallbacks>) -> Self {
-        let instance = Instance::new(module);
+        let instance = Instance::new(module.inner());
         let absent = instance.as_ref().err().map(|error| Failure::NoInstance { reason: error.to_string() });
         let instance = instance.ok();
         Self {

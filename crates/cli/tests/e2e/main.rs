@@ -42,6 +42,7 @@ mod ocfs2;
 mod package;
 mod paper;
 mod pin;
+mod policy;
 mod replay;
 mod restart;
 mod service_manager;
