@@ -1,7 +1,7 @@
 //! What a module may use.
 
-/// Bytes of a module at most.
-pub const MODULE_BYTES: usize = 1 << 20;
+/// Bytes of a module at most: in base 64 it fits into one answer of a node to another.
+pub const MODULE_BYTES: usize = 512 << 10;
 
 /// Bytes of the memory of one instance at most. Each shard of a node has an instance for each volume with the policy.
 pub const MEMORY_BYTES: usize = 16 << 20;

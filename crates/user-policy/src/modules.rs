@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use cards_core::Algorithms;
 use cards_core::policy::Policy;
 use cards_core::replacement::Replacer;
+use cards_core::{Algorithms, VolumeSpec};
 
 use crate::digest::Digest;
 use crate::failure::Fallbacks;
@@ -17,6 +17,8 @@ use crate::policy::UserPolicy;
 pub struct Modules {
     named: Arc<dyn Algorithms>,
     modules: RwLock<BTreeMap<Digest, Module>>,
+    /// Policies that were chosen for volumes, by the volumes' names.
+    chosen: RwLock<BTreeMap<String, String>>,
     fallbacks: Arc<Fallbacks>,
 }
 
@@ -30,7 +32,7 @@ impl Modules {
     /// No modules yet, beside these policies.
     #[must_use]
     pub fn beside(named: Arc<dyn Algorithms>) -> Self {
-        Self { named, modules: RwLock::default(), fallbacks: Arc::default() }
+        Self { named, modules: RwLock::default(), chosen: RwLock::default(), fallbacks: Arc::default() }
     }
 
     /// These policies and one module, for one node.
@@ -63,6 +65,18 @@ impl Modules {
         self.modules.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
+    /// The policies that volumes have from now on instead of those in their specs, by the volumes' names. (Those that change are told
+    /// to the shards with [`cards_core::Input::PolicyChosen`].)
+    pub fn choose(&self, chosen: BTreeMap<String, String>) {
+        *self.chosen.write().unwrap_or_else(PoisonError::into_inner) = chosen;
+    }
+
+    /// The policy that was chosen for a volume, if one was.
+    #[must_use]
+    pub fn chosen(&self, volume: &str) -> Option<String> {
+        self.chosen.read().unwrap_or_else(PoisonError::into_inner).get(volume).cloned()
+    }
+
     /// Volumes that do without their modules.
     #[must_use]
     pub fn fallbacks(&self) -> &Fallbacks {
@@ -78,6 +92,13 @@ impl Algorithms for Modules {
             Some(module) => UserPolicy::new(&module, fallbacks),
             None => UserPolicy::absent(digest, fallbacks),
         }))
+    }
+
+    fn policy_of(&self, volume: &VolumeSpec) -> Option<Box<dyn Policy>> {
+        // A part of a volume is named `volume/number`.
+        let name = volume.name.split('/').next().unwrap_or_default();
+        let chosen = self.chosen(name).and_then(|spec| self.policy(&spec));
+        chosen.or_else(|| self.policy(&volume.policy))
     }
 
     fn is_same_policy(&self, one: &str, other: &str) -> bool {

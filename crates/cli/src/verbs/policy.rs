@@ -1,6 +1,7 @@
 //! `cards policy`: the policies of cooperative caching, those with names and those of users.
 
 mod list;
+mod modules;
 mod new;
 mod show;
 
@@ -8,7 +9,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use crate::complete;
 use crate::context::Context;
+use crate::daemon::Daemon;
 use crate::error::Error;
 
 /// The policies: where copies of blocks live
@@ -20,18 +23,74 @@ pub(crate) struct Policy {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// List the policies and the replacements with their papers and parameters
+    /// List the policies and the replacements with their papers and parameters, and the modules of the cluster
     #[command(after_help = "\
-A policy is chosen for each disk, with `policy = \"hscc depth=2\"` in node.toml; a replacement for each
-node, with `replacement = \"lru\"`. What nodes cannot run yet, `cards sim` can.
+A policy is chosen for each disk, with `policy = \"hscc depth=2\"` in node.toml, or with `cards policy set`
+while the daemons run; a replacement for each node, with `replacement = \"lru\"`. What nodes cannot run yet,
+`cards sim` can. The modules, and the volumes that were given other policies, are those of the daemon, if
+one answers.
 
 Examples:
   cards policy list
   cards policy list --json")]
     List {
-        /// One JSON object: {"policies":[..],"replacements":[..]}
+        /// One JSON object: {"policies":[..],"replacements":[..],"modules":[..],"volumes":[..]}
         #[arg(long)]
         json: bool,
+        #[command(flatten)]
+        daemon: Daemon,
+    },
+    /// Load a module at all nodes, so that volumes can have it as their policy
+    #[command(after_help = "\
+The module is checked, kept in the state_dir of each node by its digest, and there again after a restart.
+A node that is away gets it when it is back.
+
+Examples:
+  cards policy load mine.wasm
+  cards policy set data mine")]
+    Load {
+        /// The file of a module
+        #[arg(value_name = "FILE.wasm")]
+        file: PathBuf,
+        #[command(flatten)]
+        daemon: Daemon,
+    },
+    /// Remove a module from all nodes
+    #[command(after_help = "\
+A module that is the policy of a volume stays: give the volume another policy first.
+
+Examples:
+  cards policy unload mine
+  cards policy unload 3fa2b1c4d5e6")]
+    Unload {
+        /// Its name, its digest, or the beginning of that
+        module: String,
+        #[command(flatten)]
+        daemon: Daemon,
+    },
+    /// Give a volume another policy, at all nodes, while it is used
+    #[command(after_help = "\
+What is cached stays cached, and what is under way is finished; the new policy begins without a memory of its own.
+It lasts over restarts, until another one is set, or --reset. A module that fails is replaced by rd, and
+`cards status` says so; setting it again tries it again. A volume with coherence = \"policy\" that can be
+written keeps the policy that it was made with.
+
+Examples:
+  cards policy set data 'hscc depth=3'
+  cards policy set data mine.wasm
+  cards policy set data --reset")]
+    Set {
+        /// The volume
+        #[arg(add = complete::volumes())]
+        volume: String,
+        /// A policy with its parameters, the file of a module (which is loaded first), or a loaded module
+        #[arg(value_name = "SPEC|FILE.wasm|MODULE", required_unless_present = "reset", add = complete::policies())]
+        policy: Option<String>,
+        /// The policy that it was made with
+        #[arg(long, conflicts_with = "policy")]
+        reset: bool,
+        #[command(flatten)]
+        daemon: Daemon,
     },
     /// Show what the file of a module is: its digest, what it exports, what it looks at
     #[command(after_help = "\
@@ -71,7 +130,10 @@ Examples:
 impl Policy {
     pub(crate) fn run(self, _: &Context) -> Result<(), Error> {
         match self.verb {
-            Verb::List { json } => list::run(json),
+            Verb::List { json, daemon } => list::run(json, &daemon),
+            Verb::Load { file, daemon } => modules::load(&file, &daemon),
+            Verb::Unload { module, daemon } => modules::unload(module, &daemon),
+            Verb::Set { volume, policy, reset: _, daemon } => modules::set(volume, policy, &daemon),
             Verb::Show { file, json } => show::run(&file, json),
             Verb::New { name, dir } => new::run(&name, &dir),
         }

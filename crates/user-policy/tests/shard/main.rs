@@ -275,3 +275,40 @@ fn what_a_module_needs_is_in_its_record() {
     let (mut c, _) = cluster(&Text { route, ..VOID }.module(), SETUP);
     assert_eq!(c.read(1, block)[0], format!("n1->n0 read {block} for n1"));
 }
+
+/// What is cached stays, what is read meanwhile comes, and the new policy begins at once.
+#[test]
+fn a_policy_is_chosen_while_reads_are_under_way() {
+    let route = "(select (i32.const -1) (i32.const 2) (i32.eq (i32.load16_u (i32.const 40)) (i32.const 2)))";
+    let module = Text { route, ..VOID }.module();
+    let modules = Arc::new(Modules::beside(BuiltIn::with(Replacement::Lru)));
+    modules.add(module.clone());
+    let algorithms: Arc<dyn Algorithms> = modules.clone();
+    let algorithms = Some(&*Box::leak(Box::new(algorithms)));
+    let mut c = Cluster::new(Setup { algorithms, policy: "gms", capacity: 16, ..SETUP });
+    for index in 0..4 {
+        c.read(1, index);
+    }
+    let chosen =
+        |policy: Option<String>| policy.map(|policy| ("disk".to_owned(), policy)).into_iter().collect();
+    let choose = |c: &mut Cluster, policy: Option<String>| {
+        modules.choose(chosen(policy));
+        (0..3).for_each(|node| c.give(node, Input::PolicyChosen { volume: V }));
+    };
+    c.hold_disk = true;
+    c.read(1, 5);
+    choose(&mut c, Some(module.spec()));
+    c.hold_disk = false;
+    c.run();
+    c.finish_reads();
+    assert!(c.has(1, 5), "the read that was under way has come");
+    for index in 0..4 {
+        assert!(c.read(1, index).is_empty(), "block {index} is still here");
+    }
+    assert_eq!(c.read(1, 7)[0], "n1->n2 read 7 for n1");
+    // And back to what its spec says, or to another one.
+    choose(&mut c, Some("rd".to_owned()));
+    assert_eq!(c.read(1, 8)[0], "n1->n0 read 8 for n1");
+    choose(&mut c, None);
+    assert!(c.read(1, 7).is_empty());
+}

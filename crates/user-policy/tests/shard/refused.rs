@@ -82,7 +82,7 @@ fn files_that_are_no_modules_are_refused() {
         }
     }
     let large = vec![0; cards_user_policy::limits::MODULE_BYTES + 1];
-    assert!(refused(&large).starts_with("the module has 1048577 bytes, more than the 1048576 allowed"));
+    assert!(refused(&large).starts_with("the module has 524289 bytes, more than the 524288 allowed"));
 }
 
 #[test]

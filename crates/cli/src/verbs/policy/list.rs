@@ -1,17 +1,29 @@
 //! `cards policy list`: the registries of policies and replacements.
 
+use std::time::Duration;
+
+use cards_admin::{ChosenPolicy, LoadedModule, Policies, PolicyOrder};
 use cards_policies::Replacement;
 use cards_policies::policy::{Entry, registry};
 use serde::Serialize;
 
+use crate::daemon::Daemon;
+
 use crate::error::Error;
 use crate::output;
+
+/// How long a daemon may take that may not be there.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Lists {
     policies: Vec<Listed>,
     replacements: Vec<ListedReplacement>,
+    /// Of the cluster, if a daemon answers.
+    modules: Vec<LoadedModule>,
+    /// Those that were given another policy.
+    volumes: Vec<ChosenPolicy>,
 }
 
 /// One policy, for programs.
@@ -68,13 +80,35 @@ impl From<Replacement> for ListedReplacement {
 }
 
 /// Prints them: one JSON object with `json`.
-pub(super) fn run(json: bool) -> Result<(), Error> {
+pub(super) fn run(json: bool, daemon: &Daemon) -> Result<(), Error> {
+    let known =
+        daemon.connect_within(PATIENCE).and_then(|mut client| Ok(client.policies(PolicyOrder::List {})?));
     if json {
+        let Policies { modules, volumes, .. } = known.unwrap_or_default();
         let policies = registry().iter().map(Listed::from).collect();
         let replacements = Replacement::ALL.into_iter().map(ListedReplacement::from).collect();
-        return output::print_json(&Lists { policies, replacements });
+        return output::print_json(&Lists { policies, replacements, modules, volumes });
     }
-    output::print(&render())
+    let of_cluster = known.map_or_else(|_| String::new(), |known| describe_modules(&known));
+    output::print(&(render() + &of_cluster))
+}
+
+/// The modules, and the volumes with other policies.
+pub(super) fn describe_modules(known: &Policies) -> String {
+    let mut text = String::from("\nModules: policies of users\n\n");
+    for LoadedModule { digest, name, here } in &known.modules {
+        let away = if *here { "" } else { ", not at this node yet" };
+        text += &format!("{name}: {digest}{away}\n");
+    }
+    if known.modules.is_empty() {
+        text += "none is loaded: `cards policy load FILE.wasm`\n";
+    }
+    for ChosenPolicy { volume, policy, failure } in &known.volumes {
+        let failed =
+            failure.as_ref().map_or_else(String::new, |failure| format!(", replaced by rd: {failure}"));
+        text += &format!("volume {volume}: {policy}{failed}\n");
+    }
+    text
 }
 
 fn render() -> String {
