@@ -10,6 +10,7 @@ mod abuse;
 mod admin;
 mod advise;
 mod check;
+mod chosen_policies;
 mod cluster;
 mod completions;
 mod config;
