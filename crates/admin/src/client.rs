@@ -10,8 +10,9 @@ use cards_config::{Attach, Limit};
 use serde::Deserialize as _;
 
 use super::{
-    Activity, Cluster, Forgotten, ManagedDisk, NewVolume, PinOrder, Pins, REPLY_BYTES_MAX, Recorded,
-    Recording, Refusal, Reply, Request, Samples, Scrubbed, Spans, Status, Volume, Warmed, Why, to_line,
+    Activity, Cluster, Forgotten, ManagedDisk, NewVolume, PinOrder, Pins, Policies, PolicyOrder,
+    REPLY_BYTES_MAX, Recorded, Recording, Refusal, Reply, Request, Samples, Scrubbed, Spans, Status, Volume,
+    Warmed, Why, to_line,
 };
 
 /// How long a request may take, if not said otherwise.
@@ -394,6 +395,17 @@ impl Client {
         }
     }
 
+    /// Does what `order` says about policies of users and of volumes; what there is then.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn policies(&mut self, order: PolicyOrder) -> Result<Policies, ClientError> {
+        match self.call(&Request::Policies { order })? {
+            Reply::Policies(policies) => Ok(*policies),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
     /// Holds all messages about blocks that the node has for its peers, as long as this connection lasts.
     ///
     /// # Errors
@@ -495,6 +507,7 @@ impl Client {
             Reply::Scrubbed(_) => "scrubbed",
             Reply::Warmed(_) => "warmed",
             Reply::Pins(_) => "pins",
+            Reply::Policies(_) => "policies",
             Reply::Forgotten(_) => "forgotten",
             Reply::Renewed { .. } => "renewed",
             Reply::Done {} => "done",

@@ -20,6 +20,7 @@ mod latency;
 mod managed_disk;
 mod mirror;
 mod pins;
+mod policies;
 mod recording;
 mod registry;
 mod sampled;
@@ -47,6 +48,7 @@ pub use latency::{LATENCY_BUCKETS, Latencies, bucket_begin_us, bucket_of};
 pub use managed_disk::ManagedDisk;
 pub use mirror::{CopyState, Mirror, MirrorCopy, MirrorMap, MirrorState, NewVolume, Part, Striped};
 pub use pins::{PIN_RANGES_MAX, PinOrder, PinnedVolume, Pins};
+pub use policies::{ChosenPolicy, LoadedModule, MODULE_PART_BYTES, Policies, PolicyOrder};
 pub use recording::{Demand, DemandKind, Recorded, RecordedVolume, Recording};
 pub use registry::Registry;
 pub use sampled::{Measured, Sampled, Samples, Silent};
@@ -229,6 +231,12 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         node: Option<String>,
     },
+    /// Say what policies of users there are and which volumes have another policy than they were made with, or change that for all nodes:
+    /// [`Reply::Policies`].
+    Policies {
+        /// What to do.
+        order: PolicyOrder,
+    },
     /// Drain and exit: [`Reply::Done`] before the socket closes.
     Shutdown {},
     /// Leave the cluster for good, then drain and exit: [`Reply::Done`] before the socket closes.
@@ -297,6 +305,8 @@ pub enum Reply {
     Scrubbed(Scrubbed),
     /// What stays in the cache.
     Pins(Pins),
+    /// Policies of users, and policies that were chosen.
+    Policies(Box<Policies>),
     /// What was dropped.
     Forgotten(Forgotten),
     /// There is a new certificate.

@@ -200,7 +200,9 @@ impl Command {
                 (Vec::new(), Vec::new())
             };
         let stopped = caller.stop.load(Ordering::Relaxed) && !done && failed.is_none();
-        Report { seeds, summary, elapsed, ran, failed, missing, idle, stopped }
+        let module = self.overrides.policy.as_ref().and_then(|policy| policy.module());
+        let policy_failure = module.and_then(|module| module.first_failure()).map(ToString::to_string);
+        Report { seeds, summary, elapsed, ran, failed, missing, idle, policy_failure, stopped }
     }
 
     fn failed(&self, seed: u64, failure: Failure, caller: &Caller<'_>) -> Failed {

@@ -6,6 +6,7 @@ mod left_out;
 use std::fmt::Write as _;
 
 use cards_core::{Duration, NodeId, PgId};
+use cards_user_policy::Choice;
 
 pub use kind::Kind;
 pub use left_out::LeftOut;
@@ -17,9 +18,9 @@ use crate::rng::Rng;
 #[derive(clap::Args, Clone, PartialEq, Debug, Default)]
 #[command(next_help_heading = "Instead of what the seed draws")]
 pub struct Overrides {
-    /// Policy of all volumes
+    /// Policy of all volumes: one that nodes can run, or the file of a module (./mine.wasm)
     #[arg(long, value_name = "POLICY", value_parser = policy)]
-    pub policy: Option<String>,
+    pub policy: Option<Choice>,
     /// Messages lost, in per mille; a cold read, which has no faults, becomes a storm
     #[arg(long, value_name = "PER_MILLE", value_parser = clap::value_parser!(u32).range(0..=500))]
     pub loss: Option<u32>,
@@ -86,8 +87,12 @@ impl Drift {
 }
 
 /// A policy that nodes can run.
-fn policy(spec: &str) -> Result<String, String> {
-    cards_policies::policy::build(spec).map(|_| spec.to_owned()).map_err(|error| error.to_string())
+fn policy(text: &str) -> Result<Choice, String> {
+    let choice = Choice::new(text).map_err(|error| error.to_string())?;
+    if choice.module().is_none() {
+        cards_policies::policy::build(text).map_err(|error| error.to_string())?;
+    }
+    Ok(choice)
 }
 
 #[cfg(feature = "mistakes")]
@@ -102,7 +107,8 @@ impl Overrides {
     pub fn apply(&self, options: &mut Options) {
         if let Some(policy) = &self.policy {
             let had_room = options.sets_apart();
-            options.world.volumes.iter_mut().for_each(|spec| spec.policy.clone_from(policy));
+            options.world.module = policy.module().cloned();
+            options.world.volumes.iter_mut().for_each(|spec| spec.policy = policy.spec());
             if options.sets_apart() && !had_room {
                 options.make_room();
             }
@@ -136,11 +142,12 @@ impl Overrides {
         }
     }
 
-    /// What is claimed of a cold read is claimed without faults, and of no policy that answers at random. It becomes a
-    /// storm, with the clients that were drawn for it.
+    /// What is claimed of a cold read is claimed without faults, and of no policy that answers at random, as a module may. It
+    /// becomes a storm, with the clients that were drawn for it.
     fn spoils_cold_reads(&self) -> bool {
-        let is_random =
-            |spec: &String| cards_policies::policy::parse(spec).is_ok_and(|(entry, _)| entry.name == "chaos");
+        let is_chaos =
+            |text: &str| cards_policies::policy::parse(text).is_ok_and(|(entry, _)| entry.name == "chaos");
+        let is_random = |policy: &Choice| policy.module().is_some() || is_chaos(policy.text());
         self.loss.is_some_and(|loss| loss > 0) || self.policy.as_ref().is_some_and(is_random)
     }
 
@@ -236,7 +243,7 @@ mod tests {
         }
         let every: String = Kind::ALL.iter().map(|kind| format!(" --{}", kind.flag())).collect();
         assert_eq!(parse(&every).expect("all kinds").flags(), " --no-faults");
-        let policy = Overrides { policy: Some("hscc depth=3".to_owned()), ..Overrides::default() };
+        let policy = Overrides { policy: Choice::new("hscc depth=3").ok(), ..Overrides::default() };
         assert_eq!(policy.flags(), " --policy 'hscc depth=3'");
     }
 

@@ -4,5 +4,6 @@
 mod drift;
 mod histories;
 mod meta;
+mod modules;
 mod regressions;
 mod seeds;

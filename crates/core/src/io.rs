@@ -259,6 +259,12 @@ pub enum Input {
         /// From any origin; never earlier than the last one.
         at: Option<Instant>,
     },
+    /// A volume has another policy from now on: the one that [`crate::Algorithms::policy_of`] gives. Cached blocks stay. Only for volumes
+    /// whose copies no policy keeps coherent.
+    PolicyChosen {
+        /// The volume.
+        volume: PgId,
+    },
     /// Blocks of a volume whose copies stay here from now on, once they are here, in place of those that were to before.
     Retain {
         /// The volume.

@@ -405,6 +405,7 @@ impl Shard {
             Input::Closing => self.closing = true,
             Input::DropCaches => self.drop_caches(),
             Input::PolicyClock { at } => self.set_policy_clock(at),
+            Input::PolicyChosen { volume } => self.policy_chosen(volume),
             Input::Retain { volume, ranges } => {
                 self.cache.retain(volume, ranges.to_vec());
                 self.make_room();

@@ -33,6 +33,7 @@ use crate::node::membership::Order;
 use crate::node::{Event, Local, Node};
 use crate::pins;
 use crate::places::{Place, Places};
+use crate::policies;
 use crate::record;
 use crate::report;
 use crate::sampling;
@@ -119,7 +120,7 @@ async fn attend(mut serves: watch::Receiver<Option<Arc<Node>>>) {
     let Ok(Some(node)) = serves.wait_for(Option::is_some).await.map(|node| node.clone()) else {
         return std::future::pending().await;
     };
-    tokio::join!(sampling::run(&node), net::watch_silence(&node));
+    tokio::join!(sampling::run(&node), net::watch_silence(&node), policies::run(&node));
 }
 
 /// What all connections share.
@@ -164,6 +165,8 @@ struct Session<'a> {
     recording: Option<record::Session<'a>>,
     held: Option<Held<'a>>,
     watch: Option<devices::Watch>,
+    /// Parts of a module that is being loaded.
+    module: Vec<u8>,
 }
 
 /// A call that sets what policies take for the time.
@@ -199,7 +202,7 @@ impl Drop for Held<'_> {
 impl Session<'_> {
     /// Nothing is kept for the connection: its end would end nothing else.
     const fn is_empty(&self) -> bool {
-        self.recording.is_none() && self.held.is_none() && self.watch.is_none()
+        self.recording.is_none() && self.held.is_none() && self.watch.is_none() && self.module.is_empty()
     }
 }
 
@@ -391,6 +394,10 @@ async fn answer<'a>(
         Request::Pins { order, node: Some(at) } => {
             let peer = warm::member(node, &at)?;
             Reply::Pins(inquiry::ask(node, peer, &Question::Pins { order }).await?)
+        }
+        Request::Policies { order } => {
+            let parts = &mut session.module;
+            Reply::Policies(Box::new(policies::carry_out(node, parts, order).await?))
         }
         Request::Shutdown {} => Reply::Done {},
         Request::Leave { force } => {

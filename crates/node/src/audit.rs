@@ -5,7 +5,7 @@ use cards_coordinator::Certificate;
 use cards_tls::Shown;
 use tokio::net::unix::UCred;
 
-use cards_admin::{PinOrder, Refusal, Reply, Request};
+use cards_admin::{PinOrder, PolicyOrder, Refusal, Reply, Request};
 
 /// A request that leaves a line, before it is answered.
 pub(crate) struct Entry {
@@ -32,6 +32,9 @@ impl Entry {
             | Request::Shutdown {}
             | Request::Leave { .. }
             | Request::Pins { order: PinOrder::Pin { .. } | PinOrder::Unpin { .. }, .. }
+            | Request::Policies {
+                order: PolicyOrder::Load { .. } | PolicyOrder::Unload { .. } | PolicyOrder::Choose { .. },
+            }
             | Request::Forget { .. }
             | Request::RenewCertificate {}
             | Request::RevokeCertificate { .. } => true,
@@ -47,6 +50,7 @@ impl Entry {
             | Request::Sample { .. }
             | Request::Spans { .. }
             | Request::Pins { order: PinOrder::List {}, .. }
+            | Request::Policies { order: PolicyOrder::List {} | PolicyOrder::Part { .. } }
             | Request::Scrub { .. }
             | Request::Warm { .. } => false,
         };

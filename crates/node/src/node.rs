@@ -16,6 +16,7 @@
 //! | `groups` | volumes that are groups of copies |
 //! | `devices` | which device watches a volume |
 //! | `pins` | ranges that stay in the cache |
+//! | `policies` | policies of users, and those that were chosen for volumes |
 //! | `history` | the last hour |
 //! | `inquiries` | open questions between this node and others |
 //! | `disk_job`, `disk_seen` | a job of an engine; what was seen of the disks |
@@ -37,6 +38,7 @@ pub(crate) mod members;
 pub(crate) mod membership;
 pub(crate) mod parts;
 pub(crate) mod pins;
+pub(crate) mod policies;
 pub(crate) mod replies;
 pub(crate) mod request;
 pub(crate) mod shard;
@@ -91,6 +93,7 @@ use members::Members;
 use membership::Membership;
 use parts::Parts;
 use pins::Pins;
+use policies::Policies;
 use replies::Piece;
 use request::Request;
 use warms::Warms;
@@ -147,6 +150,7 @@ pub(crate) struct Node {
     pub(crate) own: Vec<VolumeSpec>,
     pub(crate) cards: Cards,
     pub(crate) pins: Pins,
+    pub(crate) policies: Policies,
     /// What clients of this node may have of all cards together.
     pub(crate) limiter: Limiter,
     pub(crate) devices: Devices,

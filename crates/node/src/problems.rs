@@ -8,6 +8,7 @@ use cards_admin::{CopyState, Lost, Member, MemberState, Volume, VolumeState};
 use cards_array::group::{MapColumn, State};
 use cards_coordinator::{ColumnState, GroupColumn};
 use cards_core::NodeId;
+use cards_user_policy::Module;
 
 use crate::attach::losses;
 use crate::groups::{damage, mirror};
@@ -83,8 +84,36 @@ pub(crate) fn of(node: &Node, members: &[Member], volumes: &[Volume]) -> Vec<Pro
     problems.extend(node.groups.all().iter().filter_map(|known| lost_at_all_copies(node, known)));
     problems.extend(node.cards.all().iter().filter_map(|card| requests(node, card)));
     problems.extend(damaged(node).into_iter().map(|text| Problem::new(Harm::Risk, text)));
+    problems.extend(policies_given_up(node).into_iter().map(|text| Problem::new(Harm::Note, text)));
     problems.sort_by_key(|problem| problem.harm);
     problems
+}
+
+/// Why a volume has `rd` here instead of the module that was chosen for it, if so.
+pub(crate) fn policy_failure(node: &Node, volume: &str, policy: &str) -> Option<String> {
+    let digest = Module::named(policy)?;
+    let modules = &node.policies.modules;
+    if modules.get(digest).is_none() {
+        return Some("its module is not at this node".to_owned());
+    }
+    let control = node.control();
+    let ids = control.volumes().filter(|spec| node.volume_name(spec) == volume).map(|spec| spec.id);
+    let mut failures = ids.filter_map(|id| modules.fallbacks().reason(id, digest));
+    failures.next().map(|failure| failure.to_string())
+}
+
+/// Volumes that have `rd` instead of what was chosen for them, as problems of this node.
+fn policies_given_up(node: &Node) -> Vec<String> {
+    let table = node.policies.table();
+    let failed = |(volume, policy): (String, String)| {
+        let failure = policy_failure(node, &volume, &policy)?;
+        Some(format!(
+            "volume {volume:?} has the policy rd instead of {}: {failure}; mend the module, or choose another policy with `cards policy set \
+             {volume} ...`",
+            table.shown(&policy)
+        ))
+    };
+    table.chosen().into_iter().filter_map(failed).collect()
 }
 
 fn identity(node: &Node) -> Vec<Problem> {

@@ -100,6 +100,14 @@ pub(crate) fn activity(local: &Rc<Local>) -> Activity {
     activity
 }
 
+/// The policy that a volume has: chosen, or the one that it was made with.
+fn policy(node: &Node, volume: &str, made_with: &str) -> Option<PolicySpec> {
+    match node.policies.modules.chosen(volume) {
+        Some(chosen) => node.policies.table().shown(&chosen).parse().ok(),
+        None => made_with.parse().ok(),
+    }
+}
+
 /// All volumes that are known, and those that are only wanted.
 pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
     let (specs, statuses) = {
@@ -126,7 +134,7 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
             disk_node: Some(node.name(node.primary(spec.id).unwrap_or(node.me))),
             size: spec.size_bytes,
             block: spec.block_bytes,
-            policy: spec.policy.parse().ok(),
+            policy: policy(node, &spec.name, &spec.policy),
             coherence: Some(spec.coherence.into()),
             read_only: Some(spec.read_only),
             state,
@@ -156,7 +164,7 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
             disk_node: None,
             size: whole.size_bytes,
             block: whole.block_bytes,
-            policy: whole.policy.parse().ok(),
+            policy: policy(node, &whole.name, &whole.policy),
             coherence: Some(whole.coherence.into()),
             read_only: Some(whole.read_only),
             state,

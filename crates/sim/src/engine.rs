@@ -46,6 +46,11 @@ pub trait Engine {
     /// Blocks cached by all nodes, copies included.
     fn cached_blocks(&self) -> u64;
 
+    /// Why a node does without the module that is the policy, if one does.
+    fn policy_failure(&self) -> Option<String> {
+        None
+    }
+
     /// Panics when an invariant is broken; `now` is a quiet moment.
     fn check(&self, _now: Instant) {}
 }

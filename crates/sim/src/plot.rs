@@ -146,6 +146,7 @@ mod tests {
             table_bytes_per_block: 0.0,
             skipped: 0,
             seed: 1,
+            policy_failure: None,
             more: Default::default(),
         }
     }

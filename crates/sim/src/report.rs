@@ -75,6 +75,8 @@ pub struct Report {
     pub skipped: u64,
     /// The seed.
     pub seed: u64,
+    /// Why a node did without the module that is the policy, and had `rd`; none if all had it to the end.
+    pub policy_failure: Option<String>,
     /// Further counters, in blocks: see [`crate::engine::Counts`].
     pub more: BTreeMap<&'static str, u64>,
 }

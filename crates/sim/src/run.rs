@@ -124,8 +124,10 @@ pub fn run(
     pace: &mut dyn Pace,
 ) -> Result<Report, RunError> {
     setup.check()?;
-    let (entry, arguments) = policy::parse(&setup.policy).map_err(SetupError::from)?;
-    let _ = arguments;
+    if setup.module.is_some() {
+        return Driver::new(setup, name, source, Cluster::new(setup)?).run(pace);
+    }
+    let (entry, _) = policy::parse(&setup.policy).map_err(SetupError::from)?;
     match entry.name {
         "glru" => Driver::new(setup, name, source, Bound::lru(setup)?).run(pace),
         "opt" => {
@@ -149,8 +151,9 @@ pub fn run_from(
     pace: &mut dyn Pace,
 ) -> Result<Report, RunError> {
     setup.check()?;
-    let (entry, _) = policy::parse(&setup.policy).map_err(SetupError::from)?;
-    if entry.name != "opt" {
+    let needs_foresight =
+        setup.module.is_none() && policy::parse(&setup.policy).map_err(SetupError::from)?.0.name == "opt";
+    if !needs_foresight {
         return run(setup, name, &mut *open()?, pace);
     }
     let foresight = Foresight::of(setup, name, &mut *open()?, pace)?;
@@ -480,6 +483,7 @@ impl<'a, E: Engine> Driver<'a, E> {
             return Err(RunError::NothingMeasured { trace, requests: self.requests });
         };
         let counts = self.engine.counts().since(&m.counts);
+        let policy_failure = self.engine.policy_failure();
         let stored_by_node =
             self.engine.stored_by_node().into_iter().zip(&m.stored_by_node).map(|(now, before)| now - before);
         let traffic = *self.kernel.model.traffic();
@@ -543,6 +547,7 @@ impl<'a, E: Engine> Driver<'a, E> {
             ),
             skipped: self.source.skipped().total(),
             seed: self.setup.seed,
+            policy_failure,
             more: counts.iter().collect(),
         })
     }

@@ -6,6 +6,7 @@ use cards_core::{Coherence, Handover, NodeId, PlacementKind};
 use cards_policies::read_ahead::Window;
 use cards_policies::replacement::GhostKind;
 use cards_policies::{Replacement, policy};
+use cards_user_policy::Module;
 
 use crate::machine::{Machine, MachineError};
 
@@ -22,6 +23,8 @@ pub struct Setup {
     pub block_bytes: u32,
     /// The policy with its parameters, as in a configuration.
     pub policy: String,
+    /// The module that is the policy; [`Self::policy`] is then its name in reports.
+    pub module: Option<Module>,
     /// Which block leaves.
     pub replacement: Replacement,
     /// How it remembers evicted blocks.
@@ -108,6 +111,7 @@ impl Setup {
             cache_blocks: machine.cache_blocks(machine.block_bytes),
             block_bytes: machine.block_bytes,
             policy: policy.into(),
+            module: None,
             replacement: Replacement::Lru,
             ghosts: GhostKind::Hashed,
             disk_nodes: 1,
@@ -159,7 +163,9 @@ impl Setup {
     /// The first thing that makes no sense.
     pub fn check(&self) -> Result<(), SetupError> {
         self.machine.check()?;
-        policy::normalize(&self.policy)?;
+        if self.module.is_none() {
+            policy::normalize(&self.policy)?;
+        }
         let bad = |parameter, value: String, want| Err(SetupError::Bad { parameter, value, want });
         if self.nodes == 0 || usize::from(self.nodes) > NodeId::MAX_NODES {
             return bad("nodes", self.nodes.to_string(), "1 to 1023");

@@ -8,6 +8,7 @@ mod determinism;
 mod golden;
 mod lab;
 mod machines;
+mod modules;
 mod not_slower;
 mod queueing;
 mod scale;

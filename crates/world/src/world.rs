@@ -31,6 +31,7 @@ use cards_core::{
     VolumeSpec,
 };
 use cards_policies::Replacement;
+use cards_user_policy::Module;
 
 use crate::client::{Completion, Outcome, Request};
 use crate::column::Column;
@@ -100,6 +101,8 @@ pub struct WorldConfig {
     pub seed: u64,
     /// How much the cores remember.
     pub limits: Limits,
+    /// The module that volumes may have as their policy.
+    pub module: Option<Module>,
     /// Check every core's invariants after every input.
     pub check: bool,
 }

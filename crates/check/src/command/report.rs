@@ -30,6 +30,8 @@ pub(super) struct Report {
     pub(super) missing: Vec<Fault>,
     /// Observers that should have had something to judge.
     pub(super) idle: Vec<Observer>,
+    /// Why the module that is the policy was given up in a run, if it was: `rd` went on there.
+    pub(super) policy_failure: Option<String>,
     /// It was stopped before all seeds had run.
     pub(super) stopped: bool,
 }
@@ -113,6 +115,9 @@ impl Report {
             say(format_args!("{mirrors:?}"));
         }
         say(format_args!("judged: {judged:?}"));
+        if let Some(failure) = &self.policy_failure {
+            say(format_args!("the module was given up in runs, where rd went on: {failure}"));
+        }
         costs.iter().for_each(|(kind, costs)| say(costs.told(*kind)));
         if !self.missing.is_empty() {
             eprintln!("these faults never happened: {:?}", self.missing);
@@ -140,6 +145,7 @@ impl Report {
             "handed_over": self.summary.handed_over,
             "withdrawals": self.summary.withdrawals,
             "costs": costs_of(&self.summary.costs),
+            "policy_failure": self.policy_failure,
             "run": self.ran.as_ref().map(Ran::to_json),
             "failed": self.failed.as_ref().map(Failed::to_json),
         }));

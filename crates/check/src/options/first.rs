@@ -83,6 +83,7 @@ impl Options {
             disk_wait: peer_timeout * 60 + lease * 3,
             lease,
             seal_after: Duration::ZERO,
+            module: None,
             seed,
             limits: Limits::default(),
             check: true,

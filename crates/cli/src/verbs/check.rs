@@ -27,6 +27,7 @@ or more), 130 stopped by Ctrl-C. `--seeds N..` goes on until it is stopped.
 Examples:
   cards check --seeds 1..40
   cards check --seeds 1..20 --policy 'hscc depth=3' --no-crashes --loss 100 --json
+  cards check --seeds 1..100 --policy ./mine.wasm
   cards check --seed 7 --nodes 2 --storm-ms 500")]
 pub(crate) struct Check {
     #[command(flatten)]

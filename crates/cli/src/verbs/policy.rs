@@ -1,13 +1,18 @@
-//! `cards policy`: the registries of policies and replacements.
+//! `cards policy`: the policies of cooperative caching, those with names and those of users.
 
-use cards_policies::Replacement;
-use cards_policies::policy::{Entry, registry};
+mod list;
+mod modules;
+mod new;
+mod show;
+
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
-use serde::Serialize;
 
+use crate::complete;
 use crate::context::Context;
+use crate::daemon::Daemon;
 use crate::error::Error;
-use crate::output;
 
 /// The policies: where copies of blocks live
 #[derive(Debug, Args)]
@@ -18,149 +23,119 @@ pub(crate) struct Policy {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// List the policies and the replacements with their papers and parameters
+    /// List the policies and the replacements with their papers and parameters, and the modules of the cluster
     #[command(after_help = "\
-A policy is chosen for each disk, with `policy = \"hscc depth=2\"` in node.toml; a replacement for each
-node, with `replacement = \"lru\"`. What nodes cannot run yet, `cards sim` can.
+A policy is chosen for each disk, with `policy = \"hscc depth=2\"` in node.toml, or with `cards policy set`
+while the daemons run; a replacement for each node, with `replacement = \"lru\"`. What nodes cannot run yet,
+`cards sim` can. The modules, and the volumes that were given other policies, are those of the daemon, if
+one answers.
 
 Examples:
   cards policy list
   cards policy list --json")]
     List {
-        /// One JSON object: {"policies":[..],"replacements":[..]}
+        /// One JSON object: {"policies":[..],"replacements":[..],"modules":[..],"volumes":[..]}
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        daemon: Daemon,
+    },
+    /// Load a module at all nodes, so that volumes can have it as their policy
+    #[command(after_help = "\
+The module is checked, kept in the state_dir of each node by its digest, and there again after a restart.
+A node that is away gets it when it is back.
+
+Examples:
+  cards policy load mine.wasm
+  cards policy set data mine")]
+    Load {
+        /// The file of a module
+        #[arg(value_name = "FILE.wasm")]
+        file: PathBuf,
+        #[command(flatten)]
+        daemon: Daemon,
+    },
+    /// Remove a module from all nodes
+    #[command(after_help = "\
+A module that is the policy of a volume stays: give the volume another policy first.
+
+Examples:
+  cards policy unload mine
+  cards policy unload 3fa2b1c4d5e6")]
+    Unload {
+        /// Its name, its digest, or the beginning of that
+        module: String,
+        #[command(flatten)]
+        daemon: Daemon,
+    },
+    /// Give a volume another policy, at all nodes, while it is used
+    #[command(after_help = "\
+What is cached stays cached, and what is under way is finished; the new policy begins without a memory of its own.
+It lasts over restarts, until another one is set, or --reset. A module that fails is replaced by rd, and
+`cards status` says so; setting it again tries it again. A volume with coherence = \"policy\" that can be
+written keeps the policy that it was made with.
+
+Examples:
+  cards policy set data 'hscc depth=3'
+  cards policy set data mine.wasm
+  cards policy set data --reset")]
+    Set {
+        /// The volume
+        #[arg(add = complete::volumes())]
+        volume: String,
+        /// A policy with its parameters, the file of a module (which is loaded first), or a loaded module
+        #[arg(value_name = "SPEC|FILE.wasm|MODULE", required_unless_present = "reset", add = complete::policies())]
+        policy: Option<String>,
+        /// The policy that it was made with
+        #[arg(long, conflicts_with = "policy")]
+        reset: bool,
+        #[command(flatten)]
+        daemon: Daemon,
+    },
+    /// Show what the file of a module is: its digest, what it exports, what it looks at
+    #[command(after_help = "\
+A file that is no module for a policy is refused, with what is missing.
+
+Examples:
+  cards policy show mine.wasm
+  cards policy show mine.wasm --json")]
+    Show {
+        /// The file of a module
+        #[arg(value_name = "FILE.wasm")]
+        file: PathBuf,
+        /// One JSON object
         #[arg(long)]
         json: bool,
     },
-}
+    /// Write the project of a policy of your own, in Rust: it compiles to a WebAssembly module
+    #[command(after_help = "\
+The project has an example (greedy forwarding), its tests, and the SDK as files: `cargo wasm` builds it without
+a network, if the target is there: `rustup target add wasm32-unknown-unknown`.
+docs/operating/policies.md says what a policy is asked and what it may do.
 
-/// What `--json` prints.
-#[derive(Serialize)]
-struct Lists {
-    policies: Vec<Listed>,
-    replacements: Vec<ListedReplacement>,
-}
-
-/// One policy, for programs.
-#[derive(Serialize)]
-struct Listed {
-    name: &'static str,
-    title: &'static str,
-    paper: &'static str,
-    parameters: Vec<Parameter>,
-    when_not: &'static str,
-    /// What a node lacks to run it; null if it can.
-    lacks: Option<&'static str>,
-}
-
-/// One replacement, for programs.
-#[derive(Serialize)]
-struct ListedReplacement {
-    name: &'static str,
-    title: &'static str,
-    paper: &'static str,
-    parameters: Vec<Parameter>,
-    when_not: &'static str,
-}
-
-/// One parameter of a policy, for programs.
-#[derive(Serialize)]
-struct Parameter {
-    name: &'static str,
-    default: &'static str,
-    meaning: &'static str,
-}
-
-impl From<&Entry> for Listed {
-    fn from(entry: &Entry) -> Self {
-        let parameters = entry.parameters.iter().map(Parameter::from).collect();
-        let Entry { name, title, paper, when_not, .. } = *entry;
-        Self { name, title, paper, parameters, when_not, lacks: entry.lacks() }
-    }
-}
-
-impl From<&cards_policies::policy::Parameter> for Parameter {
-    fn from(parameter: &cards_policies::policy::Parameter) -> Self {
-        let cards_policies::policy::Parameter { name, default, meaning } = *parameter;
-        Self { name, default, meaning }
-    }
-}
-
-impl From<Replacement> for ListedReplacement {
-    fn from(replacement: Replacement) -> Self {
-        let cards_policies::replacement::Entry { name, title, paper, parameters, when_not } =
-            replacement.entry();
-        Self { name, title, paper, parameters: parameters.iter().map(Parameter::from).collect(), when_not }
-    }
+Examples:
+  cards policy new mine && cd mine && cargo test && cargo wasm
+  cards sim gen:oltp --policy rd,target/wasm32-unknown-unknown/release/mine.wasm
+  cards check --seeds 1..100 --policy target/wasm32-unknown-unknown/release/mine.wasm")]
+    New {
+        /// Name of the policy: a new directory, here unless --dir names another place
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// The directory to make it in
+        #[arg(long, value_name = "DIR", default_value = ".")]
+        dir: PathBuf,
+    },
 }
 
 impl Policy {
     pub(crate) fn run(self, _: &Context) -> Result<(), Error> {
-        let Verb::List { json } = self.verb;
-        if json {
-            let policies = registry().iter().map(Listed::from).collect();
-            let replacements = Replacement::ALL.into_iter().map(ListedReplacement::from).collect();
-            return output::print_json(&Lists { policies, replacements });
-        }
-        output::print(&render())
-    }
-}
-
-fn render() -> String {
-    let (nodes, simulator): (Vec<&Entry>, Vec<&Entry>) =
-        registry().iter().partition(|entry| entry.lacks().is_none());
-    let policies = |entries: Vec<&Entry>| entries.into_iter().map(describe).collect::<Vec<_>>().join("\n");
-    let replacements: Vec<String> =
-        Replacement::ALL.into_iter().map(|r| describe_replacement(&ListedReplacement::from(r))).collect();
-    format!(
-        "Policies: where copies live\n\n{}\nPolicies for the simulator (`cards sim`) only\n\n{}\n\
-         Replacements: which block leaves a full cache\n\n{}",
-        policies(nodes),
-        policies(simulator),
-        replacements.join("\n")
-    )
-}
-
-fn describe(entry: &Entry) -> String {
-    let mut text = format!("{}: {}\n  paper     {}\n", entry.name, entry.title, entry.paper);
-    for parameter in entry.parameters {
-        text += &format!("  {:<9} {} (default {})\n", parameter.name, parameter.meaning, parameter.default);
-    }
-    text += &format!("  not when  {}\n", entry.when_not);
-    match entry.lacks() {
-        None => text,
-        Some(lacks) => text + &format!("  not yet   on nodes, which have no {lacks}\n"),
-    }
-}
-
-fn describe_replacement(replacement: &ListedReplacement) -> String {
-    let ListedReplacement { name, title, paper, parameters, when_not } = replacement;
-    let parameters: String = parameters
-        .iter()
-        .map(|Parameter { name, default, meaning }| format!("  {name:<9} {meaning} (default {default})\n"))
-        .collect();
-    format!("{name}: {title}\n  paper     {paper}\n{parameters}  not when  {when_not}\n")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_policy_is_described() {
-        for entry in registry() {
-            let text = describe(entry);
-            for part in [entry.name, entry.paper, entry.when_not] {
-                assert!(!part.is_empty() && text.contains(part), "{text}");
-            }
-            assert_eq!(text.contains("not yet"), entry.lacks().is_some(), "{text}");
-            assert!(render().contains(&text));
-        }
-    }
-
-    #[test]
-    fn every_replacement_is_described() {
-        for replacement in Replacement::ALL {
-            assert!(render().contains(&format!("\n{}: ", replacement.name())), "{replacement}");
+        match self.verb {
+            Verb::List { json, daemon } => list::run(json, &daemon),
+            Verb::Load { file, daemon } => modules::load(&file, &daemon),
+            Verb::Unload { module, daemon } => modules::unload(module, &daemon),
+            Verb::Set { volume, policy, reset: _, daemon } => modules::set(volume, policy, &daemon),
+            Verb::Show { file, json } => show::run(&file, json),
+            Verb::New { name, dir } => new::run(&name, &dir),
         }
     }
 }

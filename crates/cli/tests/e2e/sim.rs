@@ -45,7 +45,7 @@ fn without_wall(mut row: Value) -> Value {
     row
 }
 
-const NAMES: [&str; 33] = [
+const NAMES: [&str; 34] = [
     "trace",
     "machine",
     "policy",
@@ -78,6 +78,7 @@ const NAMES: [&str; 33] = [
     "table_bytes_per_block",
     "skipped",
     "seed",
+    "policy_failure",
     "more",
 ];
 

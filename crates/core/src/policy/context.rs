@@ -249,6 +249,12 @@ impl<C: Deref<Target = Cache>> View<'_, C> {
         self.free_of.get(usize::from(node.0)).copied().unwrap_or(0)
     }
 
+    /// Blocks cached here whose home a node is.
+    #[must_use]
+    pub fn cached_for(&self, node: NodeId) -> u32 {
+        self.load_of.get(usize::from(node.0)).copied().unwrap_or(0)
+    }
+
     /// The other node that has the most free places, as they said last: of equal ones the next from `turn` on, in their
     /// circle. None if nobody has any.
     #[must_use]

@@ -11,6 +11,7 @@ use crate::mistakes::{Mistake, makes};
 use crate::policy::Policy;
 use crate::rights::Allowed;
 use crate::time::Instant;
+use crate::timers::Timer;
 use crate::volume::{Coherence, VolumeSpec};
 
 pub(super) struct Volume {
@@ -83,15 +84,9 @@ impl Shard {
         let known = self.volumes.get(&id);
         let held = known.map_or_else(Held::default, |known| Held::after(&known.card.held));
         let pages = self.has_pages(id);
-        let Some(policy) = self.config.algorithms.policy(&spec.policy) else { return };
+        let Some(policy) = self.config.algorithms.policy_of(&spec) else { return };
         self.drop_copies(id);
-        if policy.needs_frame_data() {
-            let slots = self.cache.slots();
-            self.cache.data.enable(slots);
-        }
-        if policy.has_replicas() {
-            self.cache.keep_ages();
-        }
+        self.provide_for(policy.as_ref());
         let is_primary = spec.primary == self.config.node;
         let card = Card::new(self.config.limits, held, pages);
         let allowed = self.volumes.remove(&id).map_or_else(Allowed::default, |known| known.allowed);
@@ -125,6 +120,38 @@ impl Shard {
             self.begin_term(id);
         } else if primary_moved {
             self.ask_anew(id);
+        }
+    }
+
+    /// Another policy goes on, with nothing but the cache and the index. What is under way keeps the way that it was sent, and notes
+    /// of the policy before come to this one: hints, whatever they mean to it.
+    pub(super) fn policy_chosen(&mut self, id: PgId) {
+        let Some(volume) = self.volumes.get(&id) else { return };
+        // It may have told others of copies that the next one knows nothing of.
+        if !volume.spec.read_only && !volume.confirms() {
+            return;
+        }
+        let Some(policy) = self.config.algorithms.policy_of(&volume.spec) else { return };
+        self.provide_for(policy.as_ref());
+        let Some(volume) = self.volumes.get_mut(&id) else { return };
+        let is_primary = volume.spec.primary == self.config.node;
+        volume.policy = policy;
+        let wake = core::mem::replace(&mut volume.policy_wake, Instant::NEVER);
+        self.timers.clear(wake, Timer::Policy(id));
+        if !is_primary {
+            self.set_apart(id);
+        }
+        self.tick_policy(id);
+    }
+
+    /// Words and ages of cached blocks, if the policy uses them. Those of blocks that were here before it came begin at zero.
+    fn provide_for(&mut self, policy: &dyn Policy) {
+        if policy.needs_frame_data() && !self.cache.data.is_enabled() {
+            let slots = self.cache.slots();
+            self.cache.data.enable(slots);
+        }
+        if policy.has_replicas() {
+            self.cache.keep_ages();
         }
     }
 

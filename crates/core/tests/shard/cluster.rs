@@ -1,6 +1,7 @@
 //! Shards talking to each other over a network that keeps order.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use cards_core::*;
 use cards_policies::{BuiltIn, Replacement};
@@ -39,6 +40,8 @@ pub(crate) struct Setup {
     /// None: the real ones.
     pub(crate) limits: Option<Limits>,
     pub(crate) hedge: bool,
+    /// None: those with names, with LRU.
+    pub(crate) algorithms: Option<&'static Arc<dyn Algorithms>>,
 }
 
 pub(crate) const SETUP: Setup = Setup {
@@ -52,6 +55,7 @@ pub(crate) const SETUP: Setup = Setup {
     lease: Instant::NEVER,
     limits: None,
     hedge: false,
+    algorithms: None,
 };
 
 impl Setup {
@@ -81,7 +85,7 @@ impl Setup {
             shards: 1,
             capacity_blocks: self.capacity,
             block_bytes: BLOCK_BYTES,
-            algorithms: BuiltIn::with(Replacement::Lru),
+            algorithms: self.algorithms.map_or_else(|| BuiltIn::with(Replacement::Lru), Arc::clone),
             placement: self.placement(),
             peer_timeout: PEER_TIMEOUT,
             hedge: self.hedge,

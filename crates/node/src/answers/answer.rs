@@ -11,6 +11,7 @@ use super::{block, events};
 use crate::inquiry::Question;
 use crate::node::Node;
 use crate::pins;
+use crate::policies;
 use crate::report;
 use crate::sampling;
 use crate::scrub;
@@ -69,6 +70,8 @@ async fn answer(node: &Arc<Node>, question: Question) -> Result<Vec<u8>, Refusal
             json(&scrub::group(node, PgId(group), offset, length).await?)
         }
         Question::Pins { order } => json(&pins::carry_out(node, order).await?),
+        Question::Policies { table } => json(&policies::hear(node, *table).await?),
+        Question::Module { digest } => json(&policies::content(node, &digest)?),
         Question::Warm { volume, ranges } => json(&warm::here(node, &volume, &ranges).await?),
     }
 }

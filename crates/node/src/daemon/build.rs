@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use cards_config::{Config, size};
 use cards_coordinator::MemberState;
-use cards_core::{Control, ControlConfig, Limits, Marks, NodeId, PgId, Shard, ShardConfig, VolumeSpec};
+use cards_core::{
+    Algorithms, Control, ControlConfig, Limits, Marks, NodeId, PgId, Shard, ShardConfig, VolumeSpec,
+};
 use cards_disk::{Disk, Managed};
-use cards_policies::BuiltIn;
 use cards_probe::{Options, Probe};
 use cards_tls::Service;
 
@@ -38,6 +39,7 @@ use crate::node::link::outbox::Shelf;
 use crate::node::members::Members;
 use crate::node::membership::Membership;
 use crate::node::pins::Pins;
+use crate::node::policies::Policies;
 use crate::node::writes::Writes;
 use crate::node::{Inbox, Node, ShardCell};
 use crate::rights::Configured;
@@ -75,7 +77,9 @@ pub(super) fn build(parts: Parts) -> Result<Node, ServeError> {
     let (disks, own) = announced(disks, &numbers, me, incarnation);
     let members = Arc::clone(&membership.members.borrow());
     let rights = Configured::new(&own, &config.disks, membership.members.subscribe());
-    let cache = Shards { me, nodes, incarnation, config: &config, members: &members };
+    let policies = Policies::open(&config);
+    let algorithms: Arc<dyn Algorithms> = policies.modules.clone();
+    let cache = Shards { me, nodes, incarnation, config: &config, members: &members, algorithms };
     let machines = cache.shards(&marks_of(&own, &journals, &config, life.is_first));
     let slots: Vec<u32> = machines.iter().map(Shard::slots).collect();
     let arena =
@@ -122,6 +126,7 @@ pub(super) fn build(parts: Parts) -> Result<Node, ServeError> {
         limiter: Limiter::new(config.limit),
         cards: Cards::new(&config.attach, &devices::claims(&config.runtime_dir)),
         pins: Pins::open(&config),
+        policies,
         devices: Devices::default(),
         locks: Locks::new(me, incarnation, config.lease, clock),
         inquiries: Inquiries::new(nodes, incarnation),
@@ -193,6 +198,7 @@ struct Shards<'a> {
     incarnation: u64,
     config: &'a Config,
     members: &'a Members,
+    algorithms: Arc<dyn Algorithms>,
 }
 
 impl Shards<'_> {
@@ -206,7 +212,7 @@ impl Shards<'_> {
     fn shards(&self, marks: &[(PgId, Vec<Marks>)]) -> Vec<Shard> {
         let Self { config, .. } = self;
         let shards = config.shards as u16;
-        let (algorithms, placement) = (BuiltIn::with(config.replacement), self.members.placement());
+        let placement = self.members.placement();
         let shard = |shard| {
             let marks = marks
                 .iter()
@@ -219,7 +225,7 @@ impl Shards<'_> {
                 shards,
                 capacity_blocks: self.capacity(),
                 block_bytes: config.block as u32,
-                algorithms: algorithms.clone(),
+                algorithms: self.algorithms.clone(),
                 placement: placement.clone(),
                 peer_timeout: config.peer_timeout,
                 hedge: config.hedge,
@@ -248,7 +254,7 @@ impl Shards<'_> {
             nodes: self.nodes,
             incarnation: self.incarnation,
             lease: self.config.lease,
-            algorithms: BuiltIn::with(self.config.replacement),
+            algorithms: self.algorithms.clone(),
             rights: Arc::new(rights),
             disk_wait: self.config.disk_wait,
             disks: own.to_vec(),

@@ -5,8 +5,12 @@ use std::time::Duration;
 use cards_admin::PinOrder;
 use serde::{Deserialize, Serialize};
 
+use crate::node::policies::Table;
+
 /// How long a question may take, the wait for a place among the open ones included.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How long the news of policies may take: the node that hears of them fetches modules.
+const PATIENCE_POLICIES: Duration = Duration::from_secs(15);
 /// How long blocks may take that are to be fetched: a disk may be slow, and others may use it.
 const PATIENCE_WARM: Duration = Duration::from_secs(100);
 
@@ -96,6 +100,16 @@ pub(crate) enum Question {
         /// What to do.
         order: PinOrder,
     },
+    /// What the asking node knows of policies of users and of volumes, to be taken over: a [`Heard`](crate::policies::Heard).
+    Policies {
+        /// All that it knows.
+        table: Box<Table>,
+    },
+    /// A module: a [`Content`](crate::policies::Content).
+    Module {
+        /// Its digest.
+        digest: String,
+    },
 }
 
 impl Question {
@@ -103,6 +117,7 @@ impl Question {
     pub(crate) fn patience(&self) -> Duration {
         match self {
             Self::Warm { .. } | Self::Scrub { .. } => PATIENCE_WARM,
+            Self::Policies { .. } => PATIENCE_POLICIES,
             _ => PATIENCE,
         }
     }

@@ -18,6 +18,7 @@ use cards_core::{
 use cards_policies::BuiltIn;
 use cards_policies::read_ahead::ReadAhead;
 use cards_trace::Op;
+use cards_user_policy::{Module, Modules};
 
 use self::requests::{PART_BITS, Pending};
 use self::steps::Steps;
@@ -31,6 +32,8 @@ pub struct Cluster {
     setup: Setup,
     /// All shards of node 0, then those of node 1, and so on.
     shards: Vec<Shard>,
+    /// What each node knows of the module that is the policy, if it is one.
+    modules: Vec<Arc<Modules>>,
     /// When each has an event scheduled for its timers.
     armed: Vec<Instant>,
     /// By the trace's number: whether it has been attached.
@@ -80,11 +83,22 @@ impl Cluster {
     /// # Errors
     /// The policy is not one that nodes can run.
     pub fn new(setup: &Setup) -> Result<Self, SetupError> {
-        cards_policies::policy::build(&setup.policy)?;
+        if setup.module.is_none() {
+            cards_policies::policy::build(&setup.policy)?;
+        }
         let placement = Placement::new(setup.placement, setup.nodes);
-        let algorithms = BuiltIn::with_ghosts(setup.replacement, setup.ghosts);
-        let mut shards = Vec::new();
+        let named = BuiltIn::with_ghosts(setup.replacement, setup.ghosts);
+        let (mut shards, mut modules) = (Vec::new(), Vec::new());
         for node in 0..setup.nodes {
+            // A node that has given up a module tells no other.
+            let of_node = setup.module.as_ref().map(|module| Modules::with(Arc::clone(&named), module));
+            let algorithms = match of_node {
+                Some(of_node) => {
+                    modules.push(Arc::clone(&of_node));
+                    of_node
+                }
+                None => Arc::clone(&named),
+            };
             for shard in 0..setup.shards {
                 let capacity = setup.cache_of(node) / u32::from(setup.shards);
                 let config = ShardConfig {
@@ -115,6 +129,7 @@ impl Cluster {
         Ok(Self {
             armed: vec![Instant::NEVER; shards.len()],
             shards,
+            modules,
             volumes: Vec::new(),
             ios: Vec::new(),
             read_ahead: BTreeMap::new(),
@@ -153,7 +168,7 @@ impl Cluster {
             name: format!("volume-{number}"),
             size_bytes: u64::from(u32::MAX) * u64::from(self.setup.block_bytes),
             block_bytes: self.setup.block_bytes,
-            policy: self.setup.policy.clone(),
+            policy: self.setup.module.as_ref().map_or_else(|| self.setup.policy.clone(), Module::spec),
             read_only: false,
             content: 0,
             network_attached: self.setup.network_attached,
@@ -352,6 +367,14 @@ impl Engine for Cluster {
 
     fn is_idle(&self) -> bool {
         self.under_way == 0
+    }
+
+    fn policy_failure(&self) -> Option<String> {
+        let of_node = |(node, modules): (usize, &Arc<Modules>)| {
+            let (_, _, failure) = modules.fallbacks().all().into_iter().next()?;
+            Some(format!("node {node}: {failure}"))
+        };
+        self.modules.iter().enumerate().find_map(of_node)
     }
 
     fn table_bytes(&self) -> usize {

@@ -8,6 +8,7 @@ use cards_core::{
     ShardConfig, Token, mix,
 };
 use cards_policies::BuiltIn;
+use cards_user_policy::Modules;
 
 use super::rights::AllBut;
 use super::{Asker, Event, Place, World};
@@ -34,7 +35,11 @@ impl<M: Models> World<M> {
         led.iter().for_each(|&volume| self.count_outdated(node, volume));
         let config = &self.config;
         let own = &config.nodes[usize::from(node.0)];
-        let algorithms = BuiltIn::with(own.replacement);
+        let named = BuiltIn::with(own.replacement);
+        let algorithms = match &config.module {
+            Some(module) => Modules::with(named, module),
+            None => named,
+        };
         let control = ControlConfig {
             node,
             nodes: self.places.len() as u16,

@@ -112,6 +112,7 @@ impl Bench {
             seal_after: Duration::ZERO,
             seed: 1,
             limits: Limits::default(),
+            module: None,
             check: true,
         };
         let mut bench =

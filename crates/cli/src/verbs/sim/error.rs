@@ -6,6 +6,7 @@ use cards_sim::{MachineError, RunError, SetupError};
 
 use crate::error::Failure;
 use cards_trace::TraceError;
+use cards_user_policy::ChoiceError;
 
 /// A study failed.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +44,9 @@ pub(crate) enum SimError {
     /// The combination makes no sense.
     #[error(transparent)]
     Setup(#[from] SetupError),
+    /// The policy is none.
+    #[error(transparent)]
+    Policy(#[from] ChoiceError),
     /// There is no such machine.
     #[error(transparent)]
     Machine(#[from] MachineError),

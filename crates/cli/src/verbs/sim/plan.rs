@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use cards_config::size;
 use cards_core::NodeId;
+use cards_policies::Replacement;
+use cards_policies::policy::{self, Arguments, Entry};
 use cards_policies::read_ahead::Window;
 use cards_policies::replacement::GhostKind;
-use cards_policies::{Replacement, policy};
 use cards_sim::{Combination, Library, Machine, Setup, SetupError, Survey, WarmUp, Workload};
 use cards_trace::{Beyond, Spread};
+use cards_user_policy::Choice;
 
 use super::error::{self, SimError};
 use super::options::Options;
@@ -29,7 +31,7 @@ pub(super) struct Plan {
     nodes: Vec<Option<u16>>,
     blocks: Vec<Option<u32>>,
     replacements: Vec<(Replacement, GhostKind)>,
-    policies: Vec<String>,
+    policies: Vec<Choice>,
     caches: Vec<Option<Cache>>,
     seeds: Vec<u64>,
     warm_up: WarmUp,
@@ -58,14 +60,17 @@ impl Plan {
         let nodes = |text: &str| parse::count("nodes", text, nodes_max).map(Some);
         let block = |text: &str| parse::block("block", text, 512).map(Some);
         let policy_of = |text: &str| {
-            let (entry, arguments) = policy::parse(text).map_err(SetupError::from)?;
             // As published. Nodes, which must answer soon, search among 64 blocks.
-            let searches_all = entry.name == "nchance" && !arguments.gives("search");
-            Ok(format!("{text}{}", if searches_all { " search=all" } else { "" }))
+            let searches_all = |(entry, arguments): (&Entry, Arguments<'_>)| {
+                entry.name == "nchance" && !arguments.gives("search")
+            };
+            let is_file = Choice::is_file(text);
+            let more = !is_file && searches_all(policy::parse(text).map_err(SetupError::from)?);
+            Ok(Choice::new(&format!("{text}{}", if more { " search=all" } else { "" }))?)
         };
         let policies = match options.policy.is_empty() {
-            true => ["rd", "hscc"].map(str::to_owned).into(),
-            false => list("policy", &options.policy, String::new(), policy_of)?,
+            true => ["rd", "hscc"].into_iter().map(policy_of).collect::<Result<_, _>>()?,
+            false => list("policy", &options.policy, policy_of("rd")?, policy_of)?,
         };
         let mut rest = Setup::new(default_machine.clone(), "rd");
         rest.timing = parse::timing(options.timing.as_ref())?;
@@ -202,7 +207,8 @@ impl Plan {
                     let read_ahead = self.read_ahead(&cache_blocks, base.block_bytes)?;
                     for &seed in &self.seeds {
                         let setup = Setup {
-                            policy: policy.clone(),
+                            policy: policy.text().to_owned(),
+                            module: policy.module().cloned(),
                             replacement,
                             ghosts,
                             cache_blocks: cache_blocks.clone(),

@@ -86,7 +86,7 @@ fn table_of(trace: &str, rows: &[&Report], remarks: &[String]) -> String {
     }
     let notes = "  local, remote, disk: where block reads were answered. read, p99, write: mean and 99th percentile\n  \
                  of a request. moved: data between nodes. disks: how busy they were.\n";
-    format!("{trace}\n{}\n{table}\n{notes}{}", wrapped(&facts), left_out(trace, rows))
+    format!("{trace}\n{}\n{table}\n{notes}{}{}", wrapped(&facts), left_out(trace, rows), given_up(rows))
 }
 
 /// How much was measured, if all runs agree.
@@ -99,6 +99,18 @@ fn measured(rows: &[&Report]) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// The modules that failed, once each.
+fn given_up(rows: &[&Report]) -> String {
+    let failures: BTreeSet<(&str, &str)> = rows
+        .iter()
+        .filter_map(|report| Some((report.policy.as_str(), report.policy_failure.as_deref()?)))
+        .collect();
+    failures
+        .iter()
+        .map(|(policy, failure)| format!("  {policy} failed, and rd went on: {failure}.\n"))
+        .collect()
 }
 
 fn left_out(trace: &str, rows: &[&Report]) -> String {

@@ -1,0 +1,75 @@
+//! Policies of users, and the policies that were chosen for volumes.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Silent;
+
+/// Bytes of a module that one [`PolicyOrder::Part`] has at most, before they are written in base 64.
+pub const MODULE_PART_BYTES: usize = 32 << 10;
+
+/// What is to be done about them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum PolicyOrder {
+    /// Nothing: say what there is.
+    List {},
+    /// The next bytes of a module, which are kept until the end of this connection or a [`PolicyOrder::Load`].
+    Part {
+        /// At most [`MODULE_PART_BYTES`], in base 64.
+        data: String,
+    },
+    /// The parts of this connection are a module, which all nodes are to have.
+    Load {
+        /// What people call it: the name of its file, without `.wasm`.
+        name: String,
+    },
+    /// No node keeps the module any more. No volume may have it.
+    Unload {
+        /// Its digest, the beginning of that, or its name.
+        module: String,
+    },
+    /// A volume has another policy from now on, at all nodes.
+    Choose {
+        /// The volume's name.
+        volume: String,
+        /// A policy with its parameters, or a module's digest or name; none: the one that it was made with.
+        policy: Option<String>,
+    },
+}
+
+/// What there is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Policies {
+    /// Name of the node that says so.
+    pub node: String,
+    /// The modules.
+    pub modules: Vec<LoadedModule>,
+    /// The volumes that have another policy than the one they were made with.
+    pub volumes: Vec<ChosenPolicy>,
+    /// The nodes that did not hear of a change: they hear of it when they answer again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub silent: Vec<Silent>,
+}
+
+/// A module.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoadedModule {
+    /// Its name: the SHA-256 of its bytes.
+    pub digest: String,
+    /// What people call it.
+    pub name: String,
+    /// Whether this node has it.
+    pub here: bool,
+}
+
+/// A policy that was chosen for a volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChosenPolicy {
+    /// The volume's name.
+    pub volume: String,
+    /// The policy, or `NAME@` and the beginning of its digest for a module.
+    pub policy: String,
+    /// Why it has `rd` at this node instead, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+}

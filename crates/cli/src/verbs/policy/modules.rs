@@ -1,0 +1,64 @@
+//! `cards policy load`, `unload` and `set`: what the daemons are told.
+
+use std::path::Path;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use cards_admin::{Client, MODULE_PART_BYTES, Policies, PolicyOrder};
+use cards_user_policy::{Choice, Module};
+
+use crate::daemon::Daemon;
+use crate::error::Error;
+use crate::output;
+
+/// How long the nodes may take: one that does not answer is waited for, and modules are fetched.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(super) fn load(file: &Path, daemon: &Daemon) -> Result<(), Error> {
+    let module = Choice::read(file)?;
+    let mut client = daemon.connect_within(PATIENCE)?;
+    let (name, known) = send(&mut client, file, &module)?;
+    output::print(&(format!("module {name}: {}\n", module.digest()) + &silent(&known)))
+}
+
+/// Has all nodes get the module; what it is called.
+fn send(client: &mut Client, file: &Path, module: &Module) -> Result<(String, Policies), Error> {
+    let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    for part in module.bytes().chunks(MODULE_PART_BYTES) {
+        client.policies(PolicyOrder::Part { data: STANDARD.encode(part) })?;
+    }
+    let known = client.policies(PolicyOrder::Load { name: name.clone() })?;
+    Ok((name, known))
+}
+
+pub(super) fn unload(module: String, daemon: &Daemon) -> Result<(), Error> {
+    let mut client = daemon.connect_within(PATIENCE)?;
+    let known = client.policies(PolicyOrder::Unload { module: module.clone() })?;
+    output::print(&(format!("module {module} is unloaded\n") + &silent(&known)))
+}
+
+pub(super) fn set(volume: String, policy: Option<String>, daemon: &Daemon) -> Result<(), Error> {
+    let file = policy.as_ref().filter(|policy| Choice::is_file(policy));
+    let module = file.map(|file| Choice::read(Path::new(file))).transpose()?;
+    let mut client = daemon.connect_within(PATIENCE)?;
+    let policy = match (file, &module) {
+        (Some(file), Some(module)) => {
+            send(&mut client, Path::new(file), module)?;
+            Some(module.digest().to_string())
+        }
+        _ => policy,
+    };
+    let known = client.policies(PolicyOrder::Choose { volume: volume.clone(), policy })?;
+    let now = known.volumes.iter().find(|chosen| chosen.volume == volume);
+    let now = now.map_or("the policy that it was made with", |chosen| &chosen.policy);
+    output::print(&(format!("volume {volume}: {now}\n") + &silent(&known)))
+}
+
+/// The nodes that do not know of it yet.
+fn silent(known: &Policies) -> String {
+    let line = |silent: &cards_admin::Silent| {
+        format!("not at node {} yet: {}; it hears of it when it answers again\n", silent.node, silent.reason)
+    };
+    known.silent.iter().map(line).collect()
+}
