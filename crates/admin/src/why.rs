@@ -54,8 +54,6 @@ pub enum Course {
     Served,
     /// It waits for a fetch that is under way.
     Joins,
-    /// The node fetches it, for itself and for all that ask there.
-    Fetches,
     /// It waits until the card may be used.
     WaitsForCard,
     /// It waits until the write to the block has ended.

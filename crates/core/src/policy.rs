@@ -67,9 +67,9 @@ pub trait Policy: Send {
         true
     }
 
-    /// Whether another node's read of a block that is not here waits for a fetch of this node's own, which begins if none is under
-    /// way, so that however many nodes ask here, the origin is read once. Asked of a read that comes from its requester directly; one that
-    /// cannot wait goes on as [`Self::route`] says.
+    /// Whether this node fetches a block that another one asks for and that is not here. The first that asks is sent on to the primary, which
+    /// reads the disk for both; the others wait here, so that however many nodes ask, the origin is read once. Asked of a read that comes from its
+    /// requester directly and that [`Self::route`] sends nowhere else.
     fn fetches_for(&self, _cx: &View<'_>, _block: BlockId, _asker: Asker) -> bool {
         false
     }

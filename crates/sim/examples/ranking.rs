@@ -26,7 +26,7 @@ struct Load {
 }
 
 const fn load(trace: &'static str, deal: u64, nodes: u16, cache_blocks: u32, block_kib: u32) -> Load {
-    Load { trace, deal, nodes, cache_blocks, block_bytes: block_kib << 10, most: 400_000 }
+    Load { trace, deal, nodes, cache_blocks, block_bytes: block_kib << 10, most: 60_000 }
 }
 
 const LOADS: [Load; 13] = [

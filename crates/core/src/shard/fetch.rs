@@ -60,6 +60,8 @@ struct Fetch {
     /// It had to wait for a write to the block. Writes that come later wait for it, or it might never end.
     passed_over: bool,
     ahead: bool,
+    /// For others that may ask for the block next, since one has.
+    is_copy: bool,
     /// A stale answer leads to another question at once, but not again before this: were answers repeated on
     /// their way, questions and answers would multiply.
     patient_until: Instant,
@@ -112,6 +114,7 @@ impl Fetch {
             arrived: None,
             passed_over: false,
             ahead,
+            is_copy: false,
             patient_until: Instant(0),
             unlocked_since: None,
             // It is about to be taken further, and gets its timer then.
@@ -293,7 +296,7 @@ impl Shard {
     fn asked(&mut self, block: BlockId, asker: Asker, route: Route) {
         let to = match route {
             Route::Asks { node, from_disk: false } => Some(node),
-            Route::Joins | Route::Fetches => self.named(block, asker),
+            Route::Joins => self.named(block, asker),
             _ => None,
         };
         self.with_policy(block.volume, |policy, cx| policy.asked(cx, block, asker, to));

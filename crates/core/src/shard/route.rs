@@ -16,8 +16,6 @@ pub enum Route {
     Served,
     /// It waits for the fetch that is under way.
     Joins,
-    /// It waits for a fetch of this node's own, on behalf of all that ask here.
-    Fetches,
     /// It waits until the card may be used.
     WaitsForCard,
     /// It waits until the write to the block has ended.
@@ -58,11 +56,9 @@ impl Shard {
         if matches!(freshness, Freshness::Fresh(_) | Freshness::Leaving(_)) {
             return Route::Served;
         }
-        if self.joins(block, asker) {
+        let waits = self.fetches.is_under_way(block) && !own && self.fetches_for(block, asker, freshness);
+        if waits || self.joins(block, asker) {
             return Route::Joins;
-        }
-        if !own && self.fetches_for(block, asker, freshness) {
-            return Route::Fetches;
         }
         let onward = self.onward(block, asker);
         match freshness {
@@ -110,9 +106,9 @@ impl Shard {
         (named != self.config.node && named != asker.requester && may_answer).then_some(named)
     }
 
-    /// Whether the policy has another node's read wait for a fetch of this node's: one that has not asked that node, which might wait in turn, and
+    /// Whether the policy has another node's read wait for a fetch of this node's, or begin one for those that ask next: one that has not asked that node, which might wait in turn, and
     /// that has a slot, since slots might be taken by what waits here.
-    fn fetches_for(&self, block: BlockId, asker: Asker, freshness: Freshness) -> bool {
+    pub(super) fn fetches_for(&self, block: BlockId, asker: Asker, freshness: Freshness) -> bool {
         let is_direct = asker.via == asker.requester && asker.hops == 0 && !asker.failed;
         let is_missing =
             matches!(freshness, Freshness::Missing | Freshness::NotHeld) && !self.contains(block);

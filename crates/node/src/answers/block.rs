@@ -86,7 +86,6 @@ fn course(node: &Node, route: Route) -> Course {
     match route {
         Route::Served => Course::Served,
         Route::Joins => Course::Joins,
-        Route::Fetches => Course::Fetches,
         Route::WaitsForCard => Course::WaitsForCard,
         Route::WaitsForWrite => Course::WaitsForWrite,
         Route::WaitsForLock => Course::WaitsForLock,

@@ -12,7 +12,6 @@ pub(super) fn sentence(why: &Why, here: &Block) -> String {
             let waits = here.under_way.as_deref().unwrap_or("its end");
             format!("{read} would join the fetch that is under way, which waits for {waits}.")
         }
-        Some(Course::Fetches) => format!("{read} would begin a fetch."),
         Some(Course::WaitsForCard) => format!(
             "{read} would wait: the card of {} may use no copies now, because {}.",
             why.node,
@@ -84,9 +83,6 @@ fn end(why: &Why) -> String {
     match (&last.course, &last.error) {
         (Some(Course::Served), _) => format!("{name} has a copy: a remote hit in {hops} hops"),
         (Some(Course::Joins), _) => format!("{name} is fetching it already, and the read waits for that"),
-        (Some(Course::Fetches), _) => {
-            format!("{name} has no copy, and fetches the block for itself and for all that ask there")
-        }
         (Some(Course::WaitsForCard), _) => format!("{name} waits until its card may be used"),
         (Some(Course::WaitsForWrite), _) => {
             "it waits there until the write that is under way has ended".into()

@@ -16,11 +16,12 @@
 //! Unfit where most reads repeat at one node and a peer is not much faster than the disk: each first read goes by the home.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 
 use cards_core::policy::{
     Ages, Answer, Asker, Context, Delivery, Eviction, Fetched, Offer, Policy, Room, View,
 };
-use cards_core::{BlockId, NodeId, Note, STRIPE_BLOCKS, Source};
+use cards_core::{BlockId, Duration, Instant, NodeId, Note, STRIPE_BLOCKS, Source};
 
 use super::typical::Typical;
 use super::words::{class, note};
@@ -33,6 +34,12 @@ const HOLDS: u8 = 0;
 const GONE: u8 = 1;
 /// From the home, which has dropped its copy: the receiver's is the only one.
 const SOLE: u8 = 2;
+/// From a node that was taken for the home: it has no card.
+const ABSENT_HERE: u8 = 3;
+
+/// The tag of a block that the primary has read for others and that is not at its home yet, which is about to ask for it: the next to leave, so
+/// that the disk is read once. Others' tags are the numbers of nodes.
+const PASSING: u32 = 1 << 16;
 
 /// When a reader keeps a replica.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -65,6 +72,8 @@ struct Single {
     weigh: Weigh,
     /// Remote reads of blocks that were not kept, and replicas that have left. Made when it is known for how many.
     seen: Option<Ghosts>,
+    /// Nodes without a card, and until when they are taken for that.
+    absent: BTreeMap<NodeId, Instant>,
     peer: Typical,
     disk: Typical,
 }
@@ -74,20 +83,27 @@ const fn first(block: BlockId) -> BlockId {
     BlockId { index: block.index - block.index % STRIPE_BLOCKS, ..block }
 }
 
-/// Other homes that are looked for in place of a primary that keeps nothing.
-const OTHERS: u32 = 8;
-
-fn home<C: core::ops::Deref<Target = cards_core::Cache>>(cx: &View<'_, C>, block: BlockId) -> NodeId {
-    let first = first(block);
-    let home = cx.home(first);
-    if home != cx.disk_node() || cx.leaves_copies() {
-        return home;
-    }
-    let other = |nth: u32| cx.home(BlockId { index: first.index ^ nth << 28, ..first });
-    (1..OTHERS).map(other).find(|&node| node != cx.disk_node()).unwrap_or(home)
-}
+/// Homes of a block that are considered, one after the other.
+const HOMES: u32 = 8;
+/// A home that has said that it has no card is not asked again for so long.
+const ABSENT: Duration = Duration::from_secs(1);
 
 impl Single {
+    /// The first of the block's homes that can keep it, as far as is known.
+    fn home<C: core::ops::Deref<Target = cards_core::Cache>>(
+        &self,
+        cx: &View<'_, C>,
+        block: BlockId,
+    ) -> NodeId {
+        let first = first(block);
+        let keeps = |node: &NodeId| {
+            let is_absent = self.absent.get(node).is_some_and(|&until| cx.now() < until);
+            !is_absent && (*node != cx.disk_node() || cx.leaves_copies())
+        };
+        let nth = |nth: u32| cx.home(BlockId { index: first.index ^ nth << 28, ..first });
+        (0..HOMES).map(nth).find(keeps).unwrap_or_else(|| nth(0))
+    }
+
     fn seen(&mut self, cx: &Context<'_>) -> &mut Ghosts {
         let capacity = u64::from(cx.capacity().0);
         self.seen.get_or_insert_with(|| Ghosts::new(capacity * 9 / 10, GhostKind::Hashed))
@@ -111,12 +127,10 @@ impl Single {
         }
     }
 
-    /// Another node keeps what has come.
-    fn is_elsewhere(cx: &Context<'_>, block: BlockId, delivery: Delivery) -> bool {
-        let home = home(cx, block);
-        home != cx.me()
-            && delivery.from != cx.me()
-            && (delivery.from == home || delivery.from != cx.disk_node())
+    /// Another node keeps what has come: the home, which was asked. (What has come for others is kept here, which they take for the home.)
+    fn is_elsewhere(&self, cx: &Context<'_>, block: BlockId, delivery: Delivery) -> bool {
+        let home = self.home(cx, block);
+        home != cx.me() && delivery.from != cx.me() && !delivery.for_others && cx.is_up(home)
     }
 
     /// In sixteenths: the K of the module's head.
@@ -129,34 +143,38 @@ impl Single {
 
 impl Policy for Single {
     fn route(&self, cx: &View<'_>, block: BlockId, asker: Asker) -> Option<NodeId> {
-        let home = home(cx, block);
+        let home = self.home(cx, block);
         match home == cx.me() {
             true => Self::holder(cx, block).filter(|&holder| holder != asker.requester),
             false => (asker.via == cx.me()).then_some(home),
         }
     }
 
-    /// The primary reads its own disk for itself.
+    /// Who asks takes this node for the home. The primary reads its own disk for itself.
     fn fetches_for(&self, cx: &View<'_>, block: BlockId, asker: Asker) -> bool {
         let is_known = || Self::holder(cx, block).is_some_and(|holder| holder != asker.requester);
-        home(cx, block) == cx.me() && asker.requester != cx.disk_node() && !is_known()
+        ![cx.disk_node(), self.home(cx, block)].contains(&asker.requester) && !is_known()
     }
 
     fn asked(&mut self, cx: &mut Context<'_>, block: BlockId, asker: Asker, to: Option<NodeId>) {
         if asker.requester != cx.me() && Self::holder(cx, block) == Some(asker.requester) {
             Self::set_holder(cx, block, None);
         }
-        // The home has a copy from now on.
-        if to.is_none() && asker.via != cx.me() && asker.requester == home(cx, block) && cx.cached(block) {
-            cx.set_replica(block, true);
+        if !cx.may_hold() && asker.via == asker.requester && asker.requester != cx.me() {
+            cx.note(asker.requester, block, note(ABSENT_HERE, 0));
+        }
+        if to.is_none() && asker.via != cx.me() && asker.requester == self.home(cx, block) && cx.cached(block)
+        {
+            // The home has a copy from now on.
+            match cx.tag(block) == PASSING {
+                true => cx.discard(block),
+                false => cx.set_replica(block, true),
+            }
         }
     }
 
     fn keeps(&mut self, cx: &mut Context<'_>, block: BlockId, delivery: Delivery) -> bool {
-        if delivery.from == cx.me() && delivery.for_others {
-            return home(cx, block) == cx.me();
-        }
-        if !Self::is_elsewhere(cx, block, delivery) || delivery.ahead {
+        if !self.is_elsewhere(cx, block, delivery) || delivery.ahead {
             return true;
         }
         match self.admit {
@@ -174,11 +192,15 @@ impl Policy for Single {
     }
 
     fn filled(&mut self, cx: &mut Context<'_>, block: BlockId, delivery: Delivery) {
-        let (me, home) = (cx.me(), home(cx, block));
-        if Self::is_elsewhere(cx, block, delivery) {
+        let (me, home) = (cx.me(), self.home(cx, block));
+        if home != me && delivery.from == me && delivery.for_others {
+            cx.set_tag(block, PASSING);
+            cx.cool(block);
+        }
+        if self.is_elsewhere(cx, block, delivery) {
             cx.set_replica(block, true);
         }
-        if home != me && delivery.from != me {
+        if home != me && delivery.from != me && !delivery.for_others {
             cx.note(home, block, note(HOLDS, 0));
         }
     }
@@ -193,7 +215,10 @@ impl Policy for Single {
     }
 
     fn handle_eviction(&mut self, cx: &mut Context<'_>, block: BlockId) -> Eviction {
-        let home = home(cx, block);
+        let home = self.home(cx, block);
+        if cx.tag(block) == PASSING {
+            return Eviction::Drop;
+        }
         if home == cx.me() {
             let holder = Self::holder(cx, block);
             if let Some(holder) = holder {
@@ -219,7 +244,7 @@ impl Policy for Single {
         if Self::holder(cx, block) == Some(offer.evictor) {
             Self::set_holder(cx, block, None);
         }
-        match home(cx, block) == cx.me() {
+        match self.home(cx, block) == cx.me() {
             true => Answer::Keep(Room::Evict),
             false => Answer::Drop,
         }
@@ -231,6 +256,10 @@ impl Policy for Single {
             GONE if Self::holder(cx, block) == Some(from) => Self::set_holder(cx, block, None),
             SOLE if cx.is_resident(block) => cx.set_replica(block, false),
             SOLE => cx.note(from, block, note(GONE, 0)),
+            ABSENT_HERE => {
+                self.absent.insert(from, cx.now() + ABSENT);
+                cx.set_replica(block, false);
+            }
             _ => {}
         }
     }
@@ -284,6 +313,7 @@ pub(super) const ENTRY: Entry = Entry {
                 _ => v.parse().ok().filter(|percent| *percent <= 100).map(Weigh::Share),
             })?,
             seen: None,
+            absent: BTreeMap::new(),
             peer: Typical::default(),
             disk: Typical::default(),
         }))
@@ -299,6 +329,7 @@ mod tests {
             admit: Admit::Twice,
             weigh: Weigh::Age,
             seen: None,
+            absent: BTreeMap::new(),
             peer: Typical::default(),
             disk: Typical::default(),
         };

@@ -74,14 +74,16 @@ fn a_holder_that_asks_has_lost_its_copy() {
     let block = run_of(&c, 3);
     for holder in [1, 4] {
         c.read(holder, block);
-        c.give(3, Input::DropCaches);
-        c.give(holder, Input::DropCaches);
+        for node in [0, 3, holder] {
+            c.give(node, Input::DropCaches);
+        }
         c.run();
         let reads = c.disk_reads;
         c.read(holder, block);
         assert_eq!(c.disk_reads, reads + 1);
-        c.give(3, Input::DropCaches);
-        c.give(holder, Input::DropCaches);
+        for node in [0, 3, holder] {
+            c.give(node, Input::DropCaches);
+        }
     }
 }
 
@@ -111,4 +113,22 @@ fn the_older_of_a_replica_and_an_only_copy_goes() {
     assert!(c.has(1, own) && !c.has(1, other));
     c.read(1, other);
     assert!(!c.has(1, own) && c.has(1, other), "the replica is new");
+}
+
+/// All take the same other node for the home, once it has told them.
+#[test]
+fn a_home_without_a_card_is_passed_over() {
+    let mut c = Cluster::new(SINGLE);
+    let block = run_of(&c, 3);
+    c.give(3, Input::Suspended { volume: V });
+    for node in [1, 2, 4] {
+        let log = c.read(node, block);
+        assert!(log.contains(&format!("n{node}->n3 read {block} for n{node}")), "{log:?}");
+    }
+    let reads = c.disk_reads;
+    for node in [1, 2, 4] {
+        let log = c.read(node, block + 1);
+        assert!(!log.iter().any(|line| line.contains("n3")), "{log:?}");
+    }
+    assert_eq!(c.disk_reads, reads + 1);
 }

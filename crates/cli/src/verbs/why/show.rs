@@ -86,7 +86,6 @@ fn course(block: &Block) -> String {
         _ if block.card.is_none() => return "-".to_owned(),
         Course::Served => "hit".to_owned(),
         Course::Joins => "waits for the fetch".to_owned(),
-        Course::Fetches => "fetches it".to_owned(),
         Course::WaitsForCard => "waits for the card".to_owned(),
         Course::WaitsForWrite => "waits for the write".to_owned(),
         Course::WaitsForLock => "waits for the lock".to_owned(),

@@ -31,8 +31,8 @@ impl Shard {
             && delivery.from == self.config.node
             && !fetch.waiters.iter().any(|w| matches!(w, Waiter::Peer { leave_copy: true, .. }))
             && !fetch.waiters.is_empty();
-        let ahead = fetch.ahead && fetch.waiters.is_empty();
-        let for_others = fetch.ahead_or_peers_only() && !fetch.waiters.is_empty();
+        let ahead = fetch.ahead && fetch.waiters.is_empty() && !fetch.is_copy;
+        let for_others = fetch.ahead_or_peers_only() && (fetch.is_copy || !fetch.waiters.is_empty());
         let delivery = Delivery { for_others, ahead, ..delivery };
         if !for_others_only
             && self.cache.lookup(block).is_none()
@@ -95,15 +95,12 @@ impl Shard {
 
     fn hand_out(&mut self, fetch: &Fetch, slot: Slot, origin: Origin, source: Source) {
         let is_primary = self.primary(fetch.block.volume).is_some();
-        let for_others = fetch.ahead_or_peers_only();
-        for (nth, waiter) in fetch.waiters.iter().enumerate() {
+        for waiter in fetch.waiters.iter() {
             match *waiter {
                 Waiter::Client(token) => self.ready(token, fetch.block, slot, origin),
                 Waiter::Peer { node, request, .. } => {
-                    // What this node had from a peer it serves out of its cache; what it has asked for on the first one's behalf, that one
-                    // has waited for the disk.
-                    let is_first = for_others && nth == 0;
-                    let source = if is_primary || is_first { source } else { Source::Cache };
+                    // What this node had from a peer it serves out of its cache.
+                    let source = if is_primary { source } else { Source::Cache };
                     self.deliver(slot, fetch.block, node, request, source);
                 }
             }

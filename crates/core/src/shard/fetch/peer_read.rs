@@ -69,8 +69,12 @@ impl Shard {
                 self.send(requester, block.volume, nack, Payload::None);
             }
             (Route::Asks { node, from_disk }, _) => {
+                let fetches = self.fetches_for(block, asker, freshness);
                 self.asked(block, asker, route);
                 self.pass_on(node, block, read, from_disk);
+                if fetches && from_disk {
+                    self.fetch_copy(block);
+                }
             }
             _ if requester == self.config.node => {
                 self.asked(block, asker, route);
@@ -80,6 +84,15 @@ impl Shard {
                 self.asked(block, asker, route);
                 self.join_peer(block, read);
             }
+        }
+    }
+
+    /// Fetches a block that a peer has asked for, for those that ask next. That one waits for the primary, which reads the disk once for
+    /// both: so its answer comes a hop sooner.
+    fn fetch_copy(&mut self, block: BlockId) {
+        self.join(block, None);
+        if let Some(fetch) = self.fetches.of_block_mut(block) {
+            fetch.is_copy = true;
         }
     }
 
