@@ -84,6 +84,8 @@ struct Single {
     costs: Option<Costs>,
     /// The block that has come last, and whom it was asked of.
     last: Option<(BlockId, NodeId)>,
+    /// The block that was tagged [`PASSING`] last.
+    passing: Option<BlockId>,
 }
 
 /// The first block of a run, whose home is that of all: a request of several blocks goes to few nodes.
@@ -196,6 +198,13 @@ impl Policy for Single {
     }
 
     fn keeps(&mut self, cx: &mut Context<'_>, block: BlockId, delivery: Delivery) -> bool {
+        if delivery.from == cx.me() && delivery.for_others && self.home(cx, block) != cx.me() {
+            let last = self.passing.replace(block);
+            if let Some(last) = last.filter(|&last| cx.tag(last) == PASSING) {
+                cx.discard(last);
+            }
+            return true;
+        }
         if !self.is_elsewhere(cx, block, delivery) || delivery.ahead {
             return true;
         }
@@ -353,6 +362,7 @@ pub(super) const ENTRY: Entry = Entry {
                 _ => None,
             })?,
             last: None,
+            passing: None,
             seen: None,
             absent: BTreeMap::new(),
             peer: Typical::default(),
@@ -372,6 +382,7 @@ mod tests {
             seen: None,
             costs: None,
             last: None,
+            passing: None,
             absent: BTreeMap::new(),
             peer: Typical::default(),
             disk: Typical::default(),
