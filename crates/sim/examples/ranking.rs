@@ -48,7 +48,7 @@ const LOADS: [Load; 13] = [
 const MACHINES: [&str; 3] = ["lan25", "lan10-cloud", "cards2003"];
 
 /// With its replacement.
-const POLICIES: [(&str, Replacement); 12] = [
+const POLICIES: [(&str, Replacement); 11] = [
     ("rd", Replacement::Lru),
     ("rd", Replacement::S3Fifo),
     ("greedy", Replacement::Lru),
@@ -56,10 +56,9 @@ const POLICIES: [(&str, Replacement); 12] = [
     ("nchance", Replacement::Lru),
     ("hscc", Replacement::Lru),
     ("hscc homes=run ask=measured", Replacement::Lru),
-    ("single admit=0", Replacement::S3Fifo),
+    ("single ask=home", Replacement::S3Fifo),
     ("single", Replacement::S3Fifo),
     ("single admit=1", Replacement::S3Fifo),
-    ("single weigh=10", Replacement::S3Fifo),
     ("single", Replacement::Lru),
 ];
 

@@ -32,7 +32,7 @@
 //! Unfit where each block is read by one node only: there is nothing to find, and with `ask=home` evicted blocks are sent about for
 //! nobody.
 
-mod costs;
+pub(super) mod costs;
 
 use alloc::boxed::Box;
 

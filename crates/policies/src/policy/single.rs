@@ -23,6 +23,7 @@ use cards_core::policy::{
 };
 use cards_core::{BlockId, Duration, Instant, NodeId, Note, STRIPE_BLOCKS, Source};
 
+use super::hscc::costs::Costs;
 use super::typical::Typical;
 use super::words::{class, note};
 use super::{Build, Entry, Parameter};
@@ -40,6 +41,9 @@ const ABSENT_HERE: u8 = 3;
 /// The tag of a block that the primary has read for others and that is not at its home yet, which is about to ask for it: the next to leave, so
 /// that the disk is read once. Others' tags are the numbers of nodes.
 const PASSING: u32 = 1 << 16;
+
+/// The tag of an only copy of which the home was told.
+const TOLD: u32 = 1 << 17;
 
 /// When a reader keeps a replica.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -76,6 +80,12 @@ struct Single {
     absent: BTreeMap<NodeId, Instant>,
     peer: Typical,
     disk: Typical,
+    /// What has been measured, if that decides whether the home is asked.
+    costs: Option<Costs>,
+    /// The block that has come last, and whom it was asked of.
+    last: Option<(BlockId, NodeId)>,
+    /// The block that was tagged [`PASSING`] last.
+    passing: Option<BlockId>,
 }
 
 /// The first block of a run, whose home is that of all: a request of several blocks goes to few nodes.
@@ -115,6 +125,7 @@ impl Single {
         block: BlockId,
     ) -> Option<NodeId> {
         match cx.is_resident(block) {
+            true if cx.tag(block) >= PASSING => None,
             true => (cx.tag(block) as u16).checked_sub(1).map(NodeId),
             false => cx.entry(block).next,
         }
@@ -127,10 +138,20 @@ impl Single {
         }
     }
 
+    /// Whether the home of a block is asked for it.
+    fn home_pays<C: core::ops::Deref<Target = cards_core::Cache>>(
+        &self,
+        cx: &View<'_, C>,
+        block: BlockId,
+    ) -> bool {
+        self.costs.as_ref().is_none_or(|costs| costs.home_pays(block, cx.me() == cx.disk_node()))
+    }
+
     /// Another node keeps what has come: the home, which was asked. (What has come for others is kept here, which they take for the home.)
     fn is_elsewhere(&self, cx: &Context<'_>, block: BlockId, delivery: Delivery) -> bool {
         let home = self.home(cx, block);
-        home != cx.me() && delivery.from != cx.me() && !delivery.for_others && cx.is_up(home)
+        let is_asked = self.last == Some((block, home));
+        home != cx.me() && delivery.from != cx.me() && !delivery.for_others && is_asked
     }
 
     /// In sixteenths: the K of the module's head.
@@ -146,7 +167,7 @@ impl Policy for Single {
         let home = self.home(cx, block);
         match home == cx.me() {
             true => Self::holder(cx, block).filter(|&holder| holder != asker.requester),
-            false => (asker.via == cx.me()).then_some(home),
+            false => (asker.via == cx.me() && self.home_pays(cx, block)).then_some(home),
         }
     }
 
@@ -157,6 +178,9 @@ impl Policy for Single {
     }
 
     fn asked(&mut self, cx: &mut Context<'_>, block: BlockId, asker: Asker, to: Option<NodeId>) {
+        if let Some(costs) = self.costs.as_mut().filter(|_| asker.via == cx.me()) {
+            costs.asked(block, false);
+        }
         if asker.requester != cx.me() && Self::holder(cx, block) == Some(asker.requester) {
             Self::set_holder(cx, block, None);
         }
@@ -174,6 +198,13 @@ impl Policy for Single {
     }
 
     fn keeps(&mut self, cx: &mut Context<'_>, block: BlockId, delivery: Delivery) -> bool {
+        if delivery.from == cx.me() && delivery.for_others && self.home(cx, block) != cx.me() {
+            let last = self.passing.replace(block);
+            if let Some(last) = last.filter(|&last| cx.tag(last) == PASSING) {
+                cx.discard(last);
+            }
+            return true;
+        }
         if !self.is_elsewhere(cx, block, delivery) || delivery.ahead {
             return true;
         }
@@ -200,12 +231,18 @@ impl Policy for Single {
         if self.is_elsewhere(cx, block, delivery) {
             cx.set_replica(block, true);
         }
-        if home != me && delivery.from != me && !delivery.for_others {
+        let is_told = cx.is_replica(block) || self.home_pays(cx, block);
+        if home != me && delivery.from != me && !delivery.for_others && is_told {
+            cx.set_tag(block, TOLD);
             cx.note(home, block, note(HOLDS, 0));
         }
     }
 
-    fn fetched(&mut self, cx: &mut Context<'_>, _block: BlockId, fetched: Fetched) {
+    fn fetched(&mut self, cx: &mut Context<'_>, block: BlockId, fetched: Fetched) {
+        self.last = Some((block, fetched.asked));
+        if let Some(costs) = &mut self.costs {
+            costs.fetched(block, fetched, cx.me(), cx.disk_node());
+        }
         let Some(took) = fetched.took else { return };
         let ns = took.as_nanos() as u64;
         match (fetched.asked == cx.me(), fetched.source) {
@@ -230,10 +267,12 @@ impl Policy for Single {
         }
         if cx.is_replica(block) {
             self.seen(cx).put(block.hash());
-        } else if cx.is_main(block) && cx.is_up(home) {
+        } else if cx.is_main(block) && cx.is_up(home) && self.home_pays(cx, block) {
             return Eviction::Send { to: home, class: class::SINGLETON, depth: 0 };
         }
-        cx.note(home, block, note(GONE, 0));
+        if cx.tag(block) == TOLD {
+            cx.note(home, block, note(GONE, 0));
+        }
         Eviction::Drop
     }
 
@@ -294,6 +333,11 @@ pub(super) const ENTRY: Entry = Entry {
             meaning: "when a reader keeps a replica: 0 (never), 1 (at its first remote read of the block) or 2 (at the second)",
         },
         Parameter {
+            name: "ask",
+            default: "measured",
+            meaning: "who is asked for a missing block: measured (home or primary, by what that has cost lately) or home (always)",
+        },
+        Parameter {
             name: "weigh",
             default: "age",
             meaning: "whether a replica goes first or an only copy: age (by age and cost) or the percent of the cache, 0 to 100, that replicas may hold",
@@ -312,6 +356,13 @@ pub(super) const ENTRY: Entry = Entry {
                 "age" => Some(Weigh::Age),
                 _ => v.parse().ok().filter(|percent| *percent <= 100).map(Weigh::Share),
             })?,
+            costs: arguments.parse_with("ask", "measured or home", |v| match v {
+                "measured" => Some(Some(Costs::default())),
+                "home" => Some(None),
+                _ => None,
+            })?,
+            last: None,
+            passing: None,
             seen: None,
             absent: BTreeMap::new(),
             peer: Typical::default(),
@@ -329,6 +380,9 @@ mod tests {
             admit: Admit::Twice,
             weigh: Weigh::Age,
             seen: None,
+            costs: None,
+            last: None,
+            passing: None,
             absent: BTreeMap::new(),
             peer: Typical::default(),
             disk: Typical::default(),

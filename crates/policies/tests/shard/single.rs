@@ -2,7 +2,7 @@
 
 use super::*;
 
-const SINGLE: Setup = Setup { policy: "single", nodes: 5, ..SETUP };
+const SINGLE: Setup = Setup { policy: "single ask=home", nodes: 5, ..SETUP };
 
 /// The first block of a run whose home is `node`.
 fn run_of(c: &Cluster, node: u16) -> u32 {
@@ -53,7 +53,7 @@ fn a_second_remote_read_leaves_a_replica_and_the_home_is_told() {
 /// What a home evicts while a reader has a replica stays in the cluster, and is found.
 #[test]
 fn a_replica_becomes_the_only_copy_when_the_home_evicts_the_block() {
-    let mut c = Cluster::new(Setup { policy: "single admit=1", ..SINGLE });
+    let mut c = Cluster::new(Setup { policy: "single ask=home admit=1", ..SINGLE });
     let block = run_of(&c, 3);
     c.read(1, block);
     assert!(c.has(1, block) && c.has(3, block));
@@ -70,7 +70,7 @@ fn a_replica_becomes_the_only_copy_when_the_home_evicts_the_block() {
 /// A reader that has lost its replica without a word asks the home, which takes it for the holder: neither waits for the other.
 #[test]
 fn a_holder_that_asks_has_lost_its_copy() {
-    let mut c = Cluster::new(Setup { policy: "single admit=1", ..SINGLE });
+    let mut c = Cluster::new(Setup { policy: "single ask=home admit=1", ..SINGLE });
     let block = run_of(&c, 3);
     for holder in [1, 4] {
         c.read(holder, block);
@@ -102,7 +102,7 @@ fn a_primary_that_keeps_no_copies_of_what_others_read_is_no_home() {
 /// All cost the same here, so age decides.
 #[test]
 fn the_older_of_a_replica_and_an_only_copy_goes() {
-    let mut c = Cluster::new(Setup { policy: "single admit=1", ..SINGLE });
+    let mut c = Cluster::new(Setup { policy: "single ask=home admit=1", ..SINGLE });
     let [own, other] = [1, 3].map(|node| run_of(&c, node));
     c.read(1, other);
     for nth in 0..7 {

@@ -71,7 +71,7 @@ struct Nominal {
 const NOMINAL: Nominal = Nominal { cache: 30, peer: 45, disk: [85, 12] };
 
 #[derive(Default)]
-pub(super) struct Costs {
+pub(in crate::policy) struct Costs {
     /// A block that a peer delivered: asked first, or by the disk node.
     peer: Typical,
     passed: Typical,
@@ -111,7 +111,7 @@ impl Costs {
     }
 
     /// A block is asked for. Another node is said to have it.
-    pub(super) fn asked(&mut self, block: BlockId, is_elsewhere: bool) {
+    pub(in crate::policy) fn asked(&mut self, block: BlockId, is_elsewhere: bool) {
         let follows = self.follows(block);
         self.sequential.add(follows);
         match follows {
@@ -183,7 +183,7 @@ impl Costs {
     }
 
     /// Whether a home is asked.
-    pub(super) fn home_pays(&self, block: BlockId, at_disk: bool) -> bool {
+    pub(in crate::policy) fn home_pays(&self, block: BlockId, at_disk: bool) -> bool {
         let follows = self.follows(block);
         match self.trial(block) {
             Some(Trial::Home) => true,
@@ -195,7 +195,7 @@ impl Costs {
     }
 
     /// Whether an evicted block is saved at another node.
-    pub(super) fn saving_pays(&self, block: BlockId, at_disk: bool) -> bool {
+    pub(in crate::policy) fn saving_pays(&self, block: BlockId, at_disk: bool) -> bool {
         let least = self.disk(true).min(self.disk(false));
         match self.trial(block) {
             Some(Trial::Home) => true,
@@ -206,7 +206,7 @@ impl Costs {
     }
 
     /// At the disk node: whether a request is passed on to the node that asked last.
-    pub(super) fn passing_on_pays(&self, block: BlockId, own: bool) -> bool {
+    pub(in crate::policy) fn passing_on_pays(&self, block: BlockId, own: bool) -> bool {
         let follows = self.follows(block);
         let (disk, p) = (self.disk(follows), self.right.value);
         match self.trial(block) {
@@ -221,7 +221,7 @@ impl Costs {
     }
 
     /// At the disk node: a request was passed on to the node that asked last, or comes back from there.
-    pub(super) fn passed_on(&mut self, failed: bool) {
+    pub(in crate::policy) fn passed_on(&mut self, failed: bool) {
         match failed {
             false => self.right.add(true),
             true => self.right.take_back(),
@@ -234,7 +234,7 @@ impl Costs {
     }
 
     /// What the disk node is to be told.
-    pub(super) fn fetched(
+    pub(in crate::policy) fn fetched(
         &mut self,
         block: BlockId,
         fetched: Fetched,
@@ -280,7 +280,7 @@ impl Costs {
     }
 
     /// At the disk node: a node has found out what it costs to be sent on.
-    pub(super) fn hear_overhead(&mut self, overhead: u64) {
+    pub(in crate::policy) fn hear_overhead(&mut self, overhead: u64) {
         let overhead = overhead.clamp(1, LONGEST);
         self.overhead.0 = if self.overhead.0 == 0 { overhead } else { (self.overhead.0 * 3 + overhead) / 4 };
     }
