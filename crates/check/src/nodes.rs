@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cards_core::{Body, Duration, Instant, Message, NodeId, RequestId, Stamp};
+use cards_core::{Body, Duration, Instant, Message, NodeId, PgId, RequestId, Stamp};
 use cards_world::Action;
 
 use crate::faults::Fault;
@@ -17,6 +17,7 @@ pub(crate) struct Nodes {
     rng: Rng,
     loss_rng: Rng,
     move_rng: Rng,
+    switch_rng: Rng,
     link_rng: Rng,
     pry_rng: Rng,
     rot_rng: Rng,
@@ -44,6 +45,8 @@ pub(crate) enum Deed {
     Deafen,
     /// Another node becomes the primary of a volume.
     Move,
+    /// A volume gets another policy, of which each node hears in its own time.
+    Switch,
     /// Two nodes begin another connection ...
     Reconnect,
     /// ... of which `at` hears now.
@@ -66,13 +69,17 @@ pub(crate) enum Deed {
     Connect,
 }
 
+/// Policies that volumes get, besides the module if there is one.
+const SWITCHED: [&str; 7] = ["rd", "greedy", "hdc", "hscc", "nchance", "hints", "gms"];
+
 /// What happens again and again in a storm.
-const EVERY: [Deed; 9] = [
+const EVERY: [Deed; 10] = [
     Deed::Crash,
     Deed::Pause,
     Deed::Cut,
     Deed::Deafen,
     Deed::Move,
+    Deed::Switch,
     Deed::Reconnect,
     Deed::Pry,
     Deed::Rot,
@@ -92,6 +99,7 @@ impl Nodes {
             stay_dead: Vec::new(),
             loss_rng: stream(options, 19),
             move_rng: stream(options, 23),
+            switch_rng: stream(options, 66),
             link_rng: stream(options, 47),
             pry_rng: stream(options, 49),
             rot_rng: stream(options, 64),
@@ -153,6 +161,7 @@ impl Nodes {
             | Deed::Cut
             | Deed::Deafen
             | Deed::Move
+            | Deed::Switch
             | Deed::Reconnect
             | Deed::Pry
             | Deed::Rot
@@ -163,6 +172,7 @@ impl Nodes {
                         Deed::Pause => self.pause(run),
                         Deed::Deafen => self.deafen(run),
                         Deed::Move => self.move_primary(run),
+                        Deed::Switch => self.switch_policy(run),
                         Deed::Reconnect => self.reconnect(run),
                         Deed::Pry => self.pry(run),
                         Deed::Rot => self.rot(run),
@@ -224,6 +234,7 @@ impl Nodes {
             Deed::Pause => self.options.pause_every,
             Deed::Deafen => self.options.deafen_every,
             Deed::Move => self.options.move_every,
+            Deed::Switch => self.options.switch_every,
             Deed::Reconnect => self.options.reconnect_every,
             Deed::Pry => self.options.pry_every,
             Deed::Rot => self.options.rot_every,
@@ -233,6 +244,7 @@ impl Nodes {
         if every > Duration::ZERO {
             let rng = match deed {
                 Deed::Move => &mut self.move_rng,
+                Deed::Switch => &mut self.switch_rng,
                 Deed::Reconnect => &mut self.link_rng,
                 Deed::Pry => &mut self.pry_rng,
                 Deed::Rot => &mut self.rot_rng,
@@ -384,6 +396,19 @@ impl Nodes {
             run.world.models().count(Fault::Move);
             run.errors.moved(volume, now);
             run.world.schedule(now, Action::MovePrimary { volume, to });
+        }
+    }
+
+    /// Nodes that are away hear of it when they are back: the world tells them then.
+    fn switch_policy(&mut self, run: &mut Run) {
+        let volumes: Vec<PgId> = run.options.world.volumes.iter().map(|spec| spec.id).collect();
+        let volume = self.switch_rng.pick(&volumes);
+        let mut policies: Vec<String> = SWITCHED.iter().map(|&policy| policy.to_owned()).collect();
+        policies.extend(run.options.world.module.as_ref().map(|module| module.spec()));
+        let policy = policies[self.switch_rng.range(0, policies.len() as u64 - 1) as usize].clone();
+        for at in run.all_nodes() {
+            let heard = run.world.now() + self.switch_rng.skewed(Duration::from_millis(50));
+            run.world.schedule(heard, Action::ChoosePolicy { at, volume, policy: policy.clone() });
         }
     }
 

@@ -200,6 +200,8 @@ pub struct NodeOptions {
     pub unproven: u32,
     /// The primary of a volume that all nodes reach moves to another node.
     pub move_every: Duration,
+    /// A volume gets another policy.
+    pub switch_every: Duration,
     /// Two nodes begin another connection, each in its own time, while messages are under way on the last one.
     pub reconnect_every: Duration,
     /// A member that may attach no volume asks another one for a block.

@@ -39,6 +39,9 @@ pub struct Overrides {
     /// Mean time in milliseconds until a volume's primary moves, in every storm: all nodes reach all disks
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=60_000))]
     pub move_ms: Option<u64>,
+    /// Mean time in milliseconds until a volume gets another policy, in every storm: one of nodes, or the module of --policy
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    pub switch_ms: Option<u64>,
     /// How far clocks differ: within what is promised, or beyond it (or they stop), where stale reads must be noticed
     #[arg(long, value_name = "HOW", value_enum)]
     pub drift: Option<Drift>,
@@ -124,6 +127,11 @@ impl Overrides {
         {
             options.share_disks(Duration::from_millis(move_ms));
         }
+        if let Some(switch_ms) = self.switch_ms
+            && options.mode == Mode::Storm
+        {
+            options.nodes.switch_every = Duration::from_millis(switch_ms);
+        }
         if let Some(nodes) = self.nodes {
             keep_nodes(options, nodes);
         }
@@ -162,6 +170,7 @@ impl Overrides {
             ("loss", self.loss.map(u64::from)),
             ("storm-ms", self.storm_ms),
             ("move-ms", self.move_ms),
+            ("switch-ms", self.switch_ms),
             ("nodes", self.nodes.map(u64::from)),
             ("clients", self.clients.map(u64::from)),
             ("writers", self.writers.map(u64::from)),

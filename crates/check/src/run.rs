@@ -388,8 +388,11 @@ impl Run {
             let blocks = checkers::single_flight(self).map_err(Observer::SingleFlight.finds())?;
             self.observers.count(Observer::SingleFlight, blocks);
         }
-        let costs = figures.judge(kind).map_err(Observer::Efficiency.finds())?;
-        self.observers.count(Observer::Efficiency, costs);
+        // What a module costs, which may drop every copy, is its author's affair.
+        if self.options.world.module.is_none() {
+            let costs = figures.judge(kind).map_err(Observer::Efficiency.finds())?;
+            self.observers.count(Observer::Efficiency, costs);
+        }
         Ok(stats)
     }
 }

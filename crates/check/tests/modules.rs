@@ -16,10 +16,10 @@ fn choice(name: &str, text: &str) -> Choice {
     Choice::new(path.to_str().expect("a path")).expect("a policy")
 }
 
-fn attack(choice: Choice) -> Module {
+fn attack(choice: Choice, switch_ms: Option<u64>) -> Module {
     let module = choice.module().expect("a module").clone();
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-    let overrides = Overrides { policy: Some(choice), ..Overrides::default() };
+    let overrides = Overrides { policy: Some(choice), switch_ms, ..Overrides::default() };
     let adjust = |options: &mut Options| overrides.apply(options);
     let summary = run_seeds(1..=SEEDS, jobs, &adjust, &|_| {});
     if let Some((seed, failure)) = summary.failed {
@@ -34,13 +34,21 @@ fn attack(choice: Choice) -> Module {
 
 #[test]
 fn a_module_that_answers_at_random_is_safe() {
-    let module = attack(choice("random", include_str!("../../user-policy/tests/modules/random.wat")));
+    let module = attack(choice("random", include_str!("../../user-policy/tests/modules/random.wat")), None);
     assert_eq!(module.first_failure(), None, "every answer has a meaning, so that all are tried");
 }
 
 #[test]
 fn a_module_that_never_returns_is_safe() {
-    let module = attack(choice("endless", include_str!("../../user-policy/tests/modules/endless.wat")));
+    let module = attack(choice("endless", include_str!("../../user-policy/tests/modules/endless.wat")), None);
     let failure = module.first_failure().expect("a failure").to_string();
     assert_eq!(failure, "`asked` used more than 100000 units of fuel");
+}
+
+/// Volumes get other policies again and again, this module among them, and nodes hear of it one after the other.
+#[test]
+fn a_switch_of_policies_is_safe() {
+    let module =
+        attack(choice("switched", include_str!("../../user-policy/tests/modules/random.wat")), Some(40));
+    assert_eq!(module.first_failure(), None);
 }

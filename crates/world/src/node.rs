@@ -1,8 +1,10 @@
 //! One life of a node: its cores, their memory and their timers.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use cards_core::{Control, FlushPoint, Instant, PgId, Shard, Token, Unflushed};
+use cards_user_policy::Modules;
 
 use crate::device::Watch;
 use crate::memory::Memory;
@@ -13,6 +15,8 @@ pub(crate) struct Life {
     pub(crate) control: Control,
     pub(crate) control_alarm: Alarm,
     pub(crate) shards: Vec<ShardLife>,
+    /// What its shards ask for policies.
+    pub(crate) modules: Arc<Modules>,
     /// The devices that are connected.
     pub(crate) watches: BTreeMap<PgId, Watch>,
     /// When the leases of the cards end, as it is known.

@@ -162,6 +162,15 @@ pub enum Action {
     },
     /// The process of a node is to end, and leaves the groups of which it has a column.
     Leave(NodeId),
+    /// A person gives a volume another policy; `at` hears of it.
+    ChoosePolicy {
+        /// Who learns it.
+        at: NodeId,
+        /// The volume.
+        volume: PgId,
+        /// The policy.
+        policy: String,
+    },
     /// `at` hears who the primary of a volume is.
     TellRole {
         /// Who learns it.
@@ -291,6 +300,8 @@ struct Place {
     /// ... and will have, and when the last of that is durable.
     journaling: VecDeque<(u64, PgId, Option<Noted>)>,
     journaled_at: Instant,
+    /// Policies that were chosen for volumes, by the volumes' names.
+    chosen: BTreeMap<String, String>,
     /// What its shards knew of writes when its last life ended, if that was kept.
     marks: BTreeMap<(PgId, u16), Marks>,
     /// What the journals of sealed disks say, for each shard.
@@ -354,6 +365,7 @@ impl<M: Models> World<M> {
             journals: BTreeMap::new(),
             journaling: VecDeque::new(),
             journaled_at: Instant::default(),
+            chosen: BTreeMap::new(),
             marks: BTreeMap::new(),
             sealed: BTreeMap::new(),
             sealing: BTreeMap::new(),
@@ -656,6 +668,7 @@ impl<M: Models> World<M> {
                 Action::PeerUp { at, .. }
                 | Action::PeerDown { at, .. }
                 | Action::Members { at, .. }
+                | Action::ChoosePolicy { at, .. }
                 | Action::TellRole { at, .. },
             ) => *at,
             Event::Action(Action::Submit { request: Request::ReadDevice { .. }, .. }) => return None,
@@ -707,6 +720,7 @@ impl<M: Models> World<M> {
             Action::Members { at, members } => self.members(at, members),
             Action::MovePrimary { volume, to } => self.move_primary(volume, to),
             Action::Leave(node) => self.leave_groups(node),
+            Action::ChoosePolicy { at, volume, policy } => self.choose_policy(at, volume, policy),
             Action::TellRole { at, volume } => self.tell_role(at, volume),
             Action::Place(volume) => self.place_columns(volume),
             Action::OpenDevice(node, volume) => self.open_device(node, volume),

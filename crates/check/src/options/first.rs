@@ -125,6 +125,7 @@ impl Options {
             unproven: 0,
             deafen_every: Duration::ZERO,
             move_every: Duration::ZERO,
+            switch_every: Duration::ZERO,
             reconnect_every: Duration::ZERO,
             pry_every: Duration::ZERO,
             rot_every: Duration::ZERO,

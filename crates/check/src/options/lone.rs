@@ -71,6 +71,7 @@ impl Options {
             cut_every: Duration::ZERO,
             deafen_every: Duration::ZERO,
             move_every: Duration::ZERO,
+            switch_every: Duration::ZERO,
             isolate: 0,
             detach: 0,
             timer_late: options.nodes.timer_late.min(lease / 20),

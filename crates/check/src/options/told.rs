@@ -110,6 +110,7 @@ impl Options {
         every("one-way cuts", nodes.deafen_every, format!(", for up to {:?}", nodes.cut));
         every("reconnects", nodes.reconnect_every, String::new());
         every("moves", nodes.move_every, " of a volume's primary".to_owned());
+        every("switches", nodes.switch_every, " of a volume's policy".to_owned());
         every("rot", nodes.rot_every, " of a column's unit, or a scrub".to_owned());
         every("replacements", nodes.replace_every, " of a column".to_owned());
         every("takeovers", takeovers.every, format!(", for up to {:?} and two leases", takeovers.hold));

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use cards_core::{
-    Control, ControlConfig, ControlInput, DiskJournal, DiskWork, Input, Loss, NodeId, PgId, Placement, Shard,
-    ShardConfig, Token, mix,
+    Algorithms, Control, ControlConfig, ControlInput, DiskJournal, DiskWork, Input, Loss, NodeId, PgId,
+    Placement, Shard, ShardConfig, Token, mix,
 };
 use cards_policies::BuiltIn;
 use cards_user_policy::Modules;
@@ -18,6 +18,20 @@ use crate::models::Models;
 use crate::node::{Alarm, Life, ShardLife};
 
 impl<M: Models> World<M> {
+    /// A node hears that a volume has another policy, and remembers it.
+    pub(super) fn choose_policy(&mut self, at: NodeId, volume: PgId, policy: String) {
+        let Some(spec) = self.config.volumes.iter().find(|spec| spec.id == volume) else { return };
+        let name = spec.name.clone();
+        let place = self.place_mut(at);
+        place.chosen.insert(name, policy);
+        let Some(running) = &place.running else { return };
+        running.modules.choose(place.chosen.clone());
+        running.modules.fallbacks().forgive(volume);
+        for shard in 0..self.config.shards {
+            self.shard_input(at, shard, Input::PolicyChosen { volume });
+        }
+    }
+
     pub(super) fn boot(&mut self, node: NodeId) {
         if self.is_running(node) {
             return;
@@ -35,11 +49,10 @@ impl<M: Models> World<M> {
         led.iter().for_each(|&volume| self.count_outdated(node, volume));
         let config = &self.config;
         let own = &config.nodes[usize::from(node.0)];
-        let named = BuiltIn::with(own.replacement);
-        let algorithms = match &config.module {
-            Some(module) => Modules::with(named, module),
-            None => named,
-        };
+        let modules = Arc::new(Modules::beside(BuiltIn::with(own.replacement)));
+        config.module.iter().for_each(|module| modules.add(module.clone()));
+        modules.choose(self.place(node).chosen.clone());
+        let algorithms: Arc<dyn Algorithms> = Arc::clone(&modules) as _;
         let control = ControlConfig {
             node,
             nodes: self.places.len() as u16,
@@ -85,6 +98,7 @@ impl<M: Models> World<M> {
         let running = Life {
             control: Control::new(control, self.clock(node)),
             control_alarm: Alarm::new(),
+            modules,
             shards: shards.collect(),
             watches: BTreeMap::new(),
             leases: BTreeMap::new(),
