@@ -72,7 +72,7 @@ use column::Column;
 use fence::Right;
 use io::Outputs;
 use mistakes::{Made, Mistake};
-use primary::Primary;
+use primary::{HandOver, Primary};
 
 pub use exclusivity::KeptExclusivity;
 pub use extents::{EXTENTS_MAX, Extent, Extents};
@@ -228,7 +228,19 @@ impl<P: Clone> Group<P> {
     /// Leaves the group to another node, when all commands that have begun are done. Others wait, for that node.
     pub fn hand_over(&mut self, now: Instant, to: Member) {
         if let Some(primary) = &mut self.primary {
-            primary.hand_over(to);
+            primary.hand_over(HandOver { to, leaves: false });
+        }
+        self.settle(now);
+    }
+
+    /// The process ends soon. As the primary it leaves the group to `heir`, as [`Self::hand_over`] does, and its column with it; without
+    /// one it goes on, because nobody else can. Else its column takes nothing any more, and the primary drops it. A driver calls this again until
+    /// the map says so, or it has no more time: then others find out by its silence.
+    pub fn leave(&mut self, now: Instant, heir: Option<Member>) {
+        match (&mut self.primary, heir) {
+            (Some(primary), Some(to)) => primary.hand_over(HandOver { to, leaves: true }),
+            (Some(_), None) => {}
+            (None, _) => self.column.end(&mut self.out),
         }
         self.settle(now);
     }

@@ -22,6 +22,7 @@ pub(crate) struct Nodes {
     pry_rng: Rng,
     rot_rng: Rng,
     replace_rng: Rng,
+    end_rng: Rng,
     /// Deaths of disk nodes that are losses of power, per mille.
     power: u32,
     /// Pairs of nodes (the lower first) that cannot connect until then, or are about to be connected.
@@ -56,6 +57,8 @@ pub(crate) enum Deed {
     Rot,
     /// A column of a group gives way to another one.
     ReplaceColumn,
+    /// A process that has said that it ends does so, or says it once more.
+    End { node: NodeId, life: u64, times: u32 },
     /// The disk node dies that is dead for the rest of the storm.
     Die(NodeId),
     /// A dead node comes back.
@@ -67,7 +70,7 @@ pub(crate) enum Deed {
 }
 
 /// Policies that volumes get, besides the module if there is one.
-const SWITCHED: [&str; 7] = ["rd", "greedy", "hdc", "hscc", "nchance", "hints", "gms"];
+const SWITCHED: [&str; 8] = ["rd", "greedy", "hdc", "hscc", "nchance", "hints", "gms", "single"];
 
 /// What happens again and again in a storm.
 const EVERY: [Deed; 10] = [
@@ -83,6 +86,9 @@ const EVERY: [Deed; 10] = [
     Deed::ReplaceColumn,
 ];
 
+/// How many of a thousand processes with a column that end say so before.
+const ENDS: u32 = 300;
+
 impl Nodes {
     pub(crate) fn new(options: &Options) -> Self {
         Self {
@@ -93,11 +99,12 @@ impl Nodes {
             stay_dead: Vec::new(),
             loss_rng: stream(options, 19),
             move_rng: stream(options, 23),
-            switch_rng: stream(options, 66),
+            switch_rng: stream(options, 67),
             link_rng: stream(options, 47),
             pry_rng: stream(options, 49),
             rot_rng: stream(options, 64),
             replace_rng: stream(options, 65),
+            end_rng: stream(options, 66),
             power: options.losses.power,
             unproven: BTreeSet::new(),
         }
@@ -207,6 +214,11 @@ impl Nodes {
                     run.world.schedule(now, Action::PeerUp { at, peer, proof });
                 }
             }
+            Deed::End { node, life, times } => {
+                if run.world.is_running(node) && run.world.life(node) == life {
+                    self.end(run, workload, node, times);
+                }
+            }
             Deed::Die(node) => {
                 if run.phase == Phase::Storm {
                     run.world.models().count(Fault::DeadPrimary);
@@ -283,7 +295,19 @@ impl Nodes {
         if run.options.one_at_a_time && run.world.has_column(node) && !is_whole {
             return;
         }
+        if run.world.has_column(node) && self.end_rng.chance(ENDS) {
+            let times = self.end_rng.range(0, 4) as u32;
+            return self.end(run, workload, node, times);
+        }
         self.kill(run, workload, node);
+    }
+
+    /// A process says that it ends, now and so many times more before it does.
+    fn end(&mut self, run: &mut Run, workload: &mut Workload, node: NodeId, times: u32) {
+        let (now, life) = (run.world.now(), run.world.life(node));
+        let Some(times) = times.checked_sub(1) else { return self.kill(run, workload, node) };
+        run.world.schedule(now, Action::Leave(node));
+        run.later(Duration::from_millis(20), RunDeed::Nodes(Deed::End { node, life, times }));
     }
 
     fn kill(&mut self, run: &mut Run, workload: &mut Workload, node: NodeId) {

@@ -34,6 +34,7 @@ fn seeds_that_once_failed_pass() {
                 Some(("first", number)) => (Options::first, number),
                 Some(("second", number)) => (Options::second, number),
                 Some(("third", number)) => (Options::third, number),
+                Some(("mirrored", number)) => (Options::mirrored, number),
                 _ => (Options::draw, line.trim()),
             };
             let (number, flags) = number.split_once(' ').unwrap_or((number, ""));

@@ -62,16 +62,16 @@ fn mirrors_lose_and_repeat_nothing_and_nothing_stale_is_read() {
 #[test]
 fn what_a_driver_of_mirrors_does_wrong_is_found() {
     for (mistake, seed) in [
-        (DriverMistake::IgnoreOrigins, 68),
+        (DriverMistake::IgnoreOrigins, 73),
         (DriverMistake::IgnoreRight, 1),
-        (DriverMistake::ForgetAcquainted, 196),
-        (DriverMistake::ForgetLife, 359),
+        (DriverMistake::ForgetAcquainted, 61),
+        (DriverMistake::ForgetLife, 26),
         (DriverMistake::ForgetFua, 1),
-        (DriverMistake::AnswerStopped, 28),
-        (DriverMistake::ForgetExclusivity, 81),
-        (DriverMistake::NoteUnfenced, 734),
-        (DriverMistake::UnfencedCopies, 139),
-        (DriverMistake::BlindScrub, 21),
+        (DriverMistake::AnswerStopped, 24),
+        (DriverMistake::ForgetExclusivity, 10),
+        (DriverMistake::NoteUnfenced, 207),
+        (DriverMistake::UnfencedCopies, 709),
+        (DriverMistake::BlindScrub, 57),
         (DriverMistake::AddInSync, 3),
     ] {
         let run = |mistake: Option<DriverMistake>| {

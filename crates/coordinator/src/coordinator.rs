@@ -71,6 +71,13 @@ impl Coordinator {
         }
     }
 
+    /// Has another node lead the registry, if this one does: its process ends. Waits a moment until that is so.
+    pub async fn resign(&self) {
+        if let Self::Local(home) = self {
+            home.resign().await;
+        }
+    }
+
     /// Becomes a member.
     ///
     /// # Errors

@@ -175,6 +175,13 @@ impl LedRegistry {
         self.advance(now, wall);
     }
 
+    /// This node does not lead from now on, nor tries to: see [`Replica::resign`].
+    pub fn resign(&mut self, now: Instant, wall: WallClock) {
+        self.replica.resign();
+        self.flush(now);
+        self.advance(now, wall);
+    }
+
     /// Time has passed. `random` is any number.
     pub fn timeout(&mut self, now: Instant, wall: WallClock, random: u64) {
         if self.replica.next_timeout().is_some_and(|at| at <= now) {

@@ -27,7 +27,7 @@ use std::time::Duration;
 use cards_register::{Led, Reply, Request, StoreId};
 use hyper::StatusCode;
 use tokio::sync::{oneshot, watch};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::change::{Applied, Change};
 use crate::error::Error;
@@ -49,6 +49,8 @@ pub use recover::{RecoverError, Survivor};
 
 /// Pause before something is asked again.
 const PAUSE: Duration = Duration::from_millis(50);
+/// How long a node that ends waits until another one leads the registry: longer than an election takes.
+const RESIGN: Duration = Duration::from_millis(500);
 /// How long an arbiter that is away is waited for before another takes its place.
 const LOST_AFTER: Duration = Duration::from_secs(600);
 
@@ -238,6 +240,21 @@ impl Local {
     /// Nobody who leads it is found.
     pub async fn view(&self) -> Result<View, Error> {
         self.viewed(&Op::View).await
+    }
+
+    /// Has another node lead the registry, if this one does: its process ends. Waits a moment until that is so.
+    pub async fn resign(&self) {
+        let mut published = self.published();
+        let others = {
+            let published = published.borrow();
+            published.view.is_some() && published.kept.arbiters.len() > 1
+        };
+        if others && self.shared.actor.send(Message::Resign).is_ok() {
+            let own = &self.shared.remote.config().own;
+            let leads = |route: &Route| own.as_ref() != Some(&route.address);
+            let led = published.wait_for(|published| published.kept.leader.as_ref().is_some_and(leads));
+            let _ = timeout(RESIGN, led).await;
+        }
     }
 
     /// Waits until the registry is at another revision than `after`.

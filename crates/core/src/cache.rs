@@ -6,6 +6,7 @@
 
 mod apart;
 mod groups;
+mod replicas;
 mod retained;
 
 use alloc::boxed::Box;
@@ -14,6 +15,7 @@ use alloc::vec::Vec;
 
 use apart::Apart;
 use groups::Groups;
+use replicas::Replicas;
 use retained::Retained;
 
 use crate::frame_data::FrameData;
@@ -68,6 +70,8 @@ impl Mark {
     pub(crate) const READ: Self = Self(1 << 10);
     /// It stays: in no queue, and counted in [`Retained`].
     pub(crate) const RETAINED: Self = Self(1 << 11);
+    /// Of a block that another node keeps: in [`Replicas`].
+    pub(crate) const REPLICA: Self = Self(1 << 12);
     /// Not to be read now.
     pub(crate) const HIDDEN: Self = Self(Self::LOCKED.0 | Self::PARKED.0);
     /// Nobody has used it here.
@@ -81,6 +85,10 @@ const REFERENCES: u16 = 0b11;
 pub struct Frames {
     frames: Vec<Frame>,
     groups: Groups,
+    /// The turn in which each slot has entered its place in a queue; empty unless ages are kept.
+    entered: Vec<u32>,
+    /// Blocks that have become resident so far; wraps.
+    turn: u32,
 }
 
 impl Frames {
@@ -149,6 +157,18 @@ impl Frames {
         self.mark(slot, Mark::MAIN, on);
     }
 
+    /// The block has got its place in a queue now.
+    pub(crate) fn note_entry(&mut self, slot: u32) {
+        if let Some(entered) = self.entered.get_mut(slot as usize) {
+            *entered = self.turn;
+        }
+    }
+
+    /// Blocks that have become resident since the block got its place in its queue.
+    fn age(&self, slot: u32) -> u32 {
+        self.entered.get(slot as usize).map_or(0, |&entered| self.turn.wrapping_sub(entered))
+    }
+
     pub(crate) fn is(&self, slot: u32, mark: Mark) -> bool {
         self.frames[slot as usize].marks & mark.0 != 0
     }
@@ -188,6 +208,7 @@ pub struct Cache {
     capacity: u32,
     replacer: Box<dyn Replacer>,
     apart: Option<Apart>,
+    replicas: Replicas,
     retained: Retained,
     /// The block that the replacement has last chosen to go.
     victim: Option<u32>,
@@ -205,7 +226,12 @@ impl Cache {
         let slots = capacity + extra;
         let frame =
             Frame { index: 0, newer: NONE, older: NONE, group: 0, ids: [u8::MAX; 3], pins: 0, marks: 0 };
-        let mut frames = Frames { frames: vec![frame; slots as usize], groups: Groups::default() };
+        let mut frames = Frames {
+            frames: vec![frame; slots as usize],
+            groups: Groups::default(),
+            entered: Vec::new(),
+            turn: 0,
+        };
         for slot in 1..slots {
             frames.set_older(slot - 1, Some(slot));
         }
@@ -217,6 +243,7 @@ impl Cache {
             capacity,
             replacer,
             apart: None,
+            replicas: Replicas::default(),
             retained: Retained::default(),
             victim: None,
             // All slots could be resident for a moment, when every block is in use.
@@ -277,6 +304,9 @@ impl Cache {
             self.frames.mark(slot, Mark::RETAINED, true);
             self.retained.len += 1;
             self.victim.take_if(|victim| *victim == slot);
+            self.frames.mark(slot, Mark::REPLICA, false);
+        } else if self.frames.is(slot, Mark::REPLICA) {
+            self.replicas.insert(&mut self.frames, slot);
         } else {
             self.replacer.insert(&mut self.frames, slot);
         }
@@ -287,6 +317,7 @@ impl Cache {
         if let Some(apart) = &mut self.apart
             && !apart.holds(slot.0)
             && !self.frames.is(slot.0, Mark::RETAINED)
+            && !self.frames.is(slot.0, Mark::REPLICA)
         {
             self.replacer.remove(&mut self.frames, slot.0);
             apart.insert(&mut self.frames, slot.0);
@@ -328,6 +359,7 @@ impl Cache {
     fn queue_of(&mut self, slot: u32) -> Option<(&mut dyn Replacer, &mut Frames)> {
         match &mut self.apart {
             _ if self.frames.is(slot, Mark::RETAINED) => None,
+            _ if self.frames.is(slot, Mark::REPLICA) => Some((&mut self.replicas.queue, &mut self.frames)),
             Some(apart) if apart.holds(slot) => Some((apart.queue(), &mut self.frames)),
             _ => Some((self.replacer.as_mut(), &mut self.frames)),
         }
@@ -341,6 +373,7 @@ impl Cache {
             return;
         }
         match &mut self.apart {
+            _ if self.frames.is(slot, Mark::REPLICA) => self.replicas.remove(&mut self.frames, slot),
             Some(apart) if apart.holds(slot) => apart.remove(&mut self.frames, slot),
             _ => self.replacer.remove(&mut self.frames, slot),
         }
@@ -379,6 +412,7 @@ impl Cache {
             + self.replacer.extra_bytes()
             + self.apart.as_ref().map_or(0, Apart::bytes)
             + self.index.bytes()
+            + self.frames.entered.len() * size_of::<u32>()
             + self.data.bytes()
     }
 
@@ -424,6 +458,7 @@ impl Cache {
         frame.marks = Mark::RESIDENT.0;
         self.table.insert(block.hash(), slot.0);
         self.resident += 1;
+        self.frames.turn = self.frames.turn.wrapping_add(1);
         self.enter_queue(slot.0);
     }
 
@@ -592,7 +627,7 @@ impl Cache {
             "what is retained is to stay"
         );
         assert!(
-            self.replacer.len() + apart + self.retained.len == self.resident,
+            self.replacer.len() + apart + self.replicas.len() + self.retained.len == self.resident,
             "the replacement knows every other resident block"
         );
         let held = frames.iter().filter(|f| f.marks & Mark::RESIDENT.0 == 0 && f.pins > 0).count();

@@ -62,6 +62,18 @@ pub trait Policy: Send {
         Vec::new()
     }
 
+    /// Whether a block that was missing, and has come, is kept here. If not, those who wait for it get it nevertheless.
+    fn keeps(&mut self, _cx: &mut Context<'_>, _block: BlockId, _delivery: Delivery) -> bool {
+        true
+    }
+
+    /// Whether this node fetches a block that another one asks for and that is not here. The first that asks is sent on to the primary, which
+    /// reads the disk for both; the others wait here, so that however many nodes ask, the origin is read once. Asked of a read that comes from its
+    /// requester directly and that [`Self::route`] sends nowhere else.
+    fn fetches_for(&self, _cx: &View<'_>, _block: BlockId, _asker: Asker) -> bool {
+        false
+    }
+
     /// A block that was missing has come and is cached.
     fn filled(&mut self, _cx: &mut Context<'_>, _block: BlockId, _delivery: Delivery) {}
 
@@ -78,6 +90,16 @@ pub trait Policy: Send {
     /// node. The part has an LRU queue of its own.
     fn set_apart(&self) -> u8 {
         0
+    }
+
+    /// Whether the policy tells replicas from other copies, by [`Context::set_replica`].
+    fn has_replicas(&self) -> bool {
+        false
+    }
+
+    /// Room is needed, and there is a replica: whether the one used longest ago goes. Otherwise the replacement chooses another block.
+    fn replica_goes(&self, _cx: &View<'_>, _ages: Ages) -> bool {
+        true
     }
 
     /// Whether the policy uses [`View::tag`] and [`View::age_ms`], which cost eight bytes a block.
@@ -97,6 +119,22 @@ pub struct Delivery {
     pub oldest_ms: u32,
     /// Only other nodes wait for it.
     pub for_others: bool,
+    /// It was fetched ahead, and nobody waits for it.
+    pub ahead: bool,
+}
+
+/// How long blocks have been here that compete for room, in blocks that have become resident since. A copy for whose queue order of
+/// use counts is as old as its last use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ages {
+    /// The oldest replica's.
+    pub replica: u32,
+    /// That of the block that has been here longest of those that the replacement has found worth keeping; none if there are none.
+    pub other: Option<u32>,
+    /// Replicas here.
+    pub replicas: u32,
+    /// Blocks that the cache holds.
+    pub capacity: u32,
 }
 
 /// What a missing block has cost.

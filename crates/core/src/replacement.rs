@@ -39,6 +39,12 @@ pub trait Replacer: Send {
     /// victims first, as far as that can be told without work.
     fn next_candidate(&self, frames: &Frames, after: Option<u32>) -> Option<u32>;
 
+    /// The block that has had its place for the longest time among those that have been found worth keeping; none if there are
+    /// none. Its age says how long such a block stays.
+    fn oldest(&self, frames: &Frames) -> Option<u32> {
+        self.next_candidate(frames, None)
+    }
+
     /// Blocks it knows.
     fn len(&self) -> u32;
 

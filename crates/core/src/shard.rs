@@ -549,7 +549,8 @@ impl Shard {
                 }
             }
             Body::Data { request, block: index, source, as_of, oldest_ms } => {
-                let delivery = crate::policy::Delivery { from, source, oldest_ms, for_others: false };
+                let delivery =
+                    crate::policy::Delivery { from, source, oldest_ms, for_others: false, ahead: false };
                 self.data(request, block(index), delivery, as_of, payload);
             }
             Body::Nack { request, block: index, error } => self.nack(from, request, block(index), error),

@@ -1,5 +1,6 @@
 //! Every timeout and period of a node, made from the three that are configured.
 
+use crate::PgId;
 use crate::control::ControlConfig;
 use crate::mistakes::{Mistake, makes};
 use crate::shard::ShardConfig;
@@ -65,13 +66,21 @@ pub(crate) struct ControlTiming {
     pub(crate) give_up: Duration,
     /// An unanswered request is repeated after this.
     pub(crate) resend: Duration,
+    /// The same of an attachment to a group: its primary was named a moment ago, and serves in another one.
+    pub(crate) resend_to_group: Duration,
 }
 
 impl ControlTiming {
     pub(crate) fn new(config: &ControlConfig) -> Self {
         let ControlConfig { lease, disk_wait, .. } = *config;
         let expiry = if makes(Mistake::ExpireEarly) { lease / 2 } else { lease + lease / 2 };
-        Self { lease, expiry, takeover: expiry * 2, give_up: disk_wait, resend: Duration::from_millis(200) }
+        let resend = Duration::from_millis(200);
+        Self { lease, expiry, takeover: expiry * 2, give_up: disk_wait, resend, resend_to_group: resend / 5 }
+    }
+
+    /// When an attachment that is not answered is asked for again.
+    pub(crate) const fn attaches_again(&self, volume: PgId) -> Duration {
+        if volume.is_plain() { self.resend } else { self.resend_to_group }
     }
 
     /// How often a lease of this length, which the primary has granted, is renewed.

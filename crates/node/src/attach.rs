@@ -129,7 +129,9 @@ impl Local {
         loop {
             tokio::time::sleep(UNKNOWN).await;
             let cards = self.node.cards.all();
-            let unknown = cards.iter().filter(|card| card.volume().is_none());
+            let groups = &self.node.groups;
+            let unknown =
+                cards.iter().filter(|card| card.volume().is_none() && !groups.has(&card.attach.volume));
             let names: Vec<&str> = unknown.map(|card| card.attach.volume.as_str()).collect();
             if names.is_empty() {
                 return;
@@ -138,7 +140,7 @@ impl Local {
                 for name in names {
                     tracing::warn!(
                         "volume {name:?} of [[attach]] is not known: {}",
-                        unknown_volume(&self.node)
+                        unknown_volume(&self.node, name)
                     );
                 }
                 return;
@@ -347,9 +349,13 @@ fn holders(node: &Node, volume: Option<PgId>) -> Option<Vec<String>> {
 }
 
 /// Why a volume is not known that a card wants.
-pub(crate) fn unknown_volume(node: &Node) -> String {
-    if node.all_up() {
-        "no node has a disk of this name; correct `volume` (see `cards volume list`) or add a [[disk]]".into()
+pub(crate) fn unknown_volume(node: &Node, volume: &str) -> String {
+    if node.groups.has(volume) {
+        format!("its primary has not been heard yet; see `cards volume show {volume}`")
+    } else if node.all_up() {
+        "no node has a disk of this name; correct `volume` (see `cards volume list`), add a [[disk]], or make one over managed disks \
+         (`cards volume create`)"
+            .into()
     } else {
         "no node that is up has a disk of this name; see the nodes that are down".into()
     }

@@ -24,7 +24,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cards_array::group::{Extent, Group, Member, Op, Output, Work, WorkError};
+use cards_array::group::{Extent, Group, Map, Member, Op, Output, Work, WorkError};
 use cards_core::{ControlInput, Instant, NodeId, PgId};
 use cards_disk::JobError;
 
@@ -47,8 +47,22 @@ pub(crate) fn receive(node: &Arc<Node>) {
     }));
 }
 
-/// How often the end looks whether the groups were handed over.
+/// How often the end looks whether the groups are left.
 const LOOK: Duration = Duration::from_millis(20);
+/// So long the end waits until primaries elsewhere have dropped the copies here: what they would wait for a copy that is silent.
+const DROP: cards_core::Duration = cards_core::Duration::from_millis(750);
+
+/// How far groups are left to others.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+enum Leaving {
+    /// Nobody waits for this node.
+    #[default]
+    Done,
+    /// A primary elsewhere has not dropped a copy of this node yet.
+    Drops,
+    /// A group is yet to be handed over, or the core has not heard to whom.
+    Leads,
+}
 
 impl Node {
     /// This process, as maps name it.
@@ -240,40 +254,66 @@ impl Local {
         }
     }
 
-    /// Hands the groups that this node leads over to other nodes, and waits until that is done: who needs them goes on
-    /// without a pause.
+    /// Leaves the groups of this node to others, and waits until that is done: who needs them goes on without a pause, and nobody waits for a
+    /// copy here.
     pub(crate) async fn leave_groups(node: &Arc<Node>) {
+        let mut handed_over = node.now();
         loop {
-            let mut leads = false;
+            let mut left = Leaving::Done;
             for thread in 0..node.threads.len() {
-                leads |= node.on_data_thread(thread, Self::hand_groups_over).await.unwrap_or(false);
+                left =
+                    left.max(node.on_data_thread(thread, Self::leave_own_groups).await.unwrap_or_default());
             }
-            if !leads {
+            let goes_on = match left {
+                Leaving::Done => false,
+                Leaving::Drops => node.now().since(handed_over) < DROP,
+                Leaving::Leads => {
+                    handed_over = node.now();
+                    true
+                }
+            };
+            if !goes_on {
                 return;
             }
             tokio::time::sleep(LOOK).await;
         }
     }
 
-    /// Whether a group of this thread is yet to be handed over.
-    fn hand_groups_over(self: &Rc<Self>) -> bool {
-        let led: Vec<(PgId, Option<Member>)> = {
+    /// How far the groups of this thread are left.
+    fn leave_own_groups(self: &Rc<Self>) -> Leaving {
+        let hosted: Vec<(PgId, Option<Map>)> = {
             let groups = self.groups.borrow();
-            let led = groups.iter().filter_map(|(of, hosted)| Some((*of, hosted.group.map()?)));
-            led.map(|(of, map)| {
-                let heirs = map.in_sync().filter_map(|number| map.column(number)).map(|column| column.node);
-                (of, heirs.filter(|node| *node != self.node.me).find_map(|node| self.heir(node)))
-            })
-            .collect()
+            groups.iter().map(|(of, hosted)| (*of, hosted.group.map().cloned())).collect()
         };
-        let mut waits = false;
-        for (of, heir) in led {
-            // Without one, others wait for this node, or take over when its promise is over.
-            let Some(heir) = heir else { continue };
-            waits = true;
-            self.group(of, |group, now| group.hand_over(now, heir));
+        let mut left = Leaving::Done;
+        for (of, led) in hosted {
+            let heir = led.as_ref().and_then(|map| self.heir_of(map));
+            left = left.max(match (&led, heir) {
+                (Some(_), Some(_)) => Leaving::Leads,
+                // Others wait for this node, or take over when its promise is over.
+                (Some(_), None) => continue,
+                // The next primary begins no write before it has this node's word that it has heard of it.
+                (None, _) if self.node.primary(of) == Some(self.node.me) => Leaving::Leads,
+                (None, _) if self.is_counted_on(of) => Leaving::Drops,
+                (None, _) => Leaving::Done,
+            });
+            self.group(of, |group, now| group.leave(now, heir));
         }
-        waits
+        left
+    }
+
+    /// Who can be the next primary of a group of this node.
+    fn heir_of(&self, map: &Map) -> Option<Member> {
+        let nodes = map.in_sync().filter_map(|number| map.column(number)).map(|column| column.node);
+        nodes.filter(|node| *node != self.node.me).find_map(|node| self.heir(node))
+    }
+
+    /// Whether a primary that can be talked to waits for what is written to be here.
+    fn is_counted_on(&self, of: PgId) -> bool {
+        let Some(known) = self.node.groups.get(of) else { return false };
+        let Some(map) = known.ready() else { return false };
+        let own = map.column_at(self.node.me);
+        map.written().any(|column| Some(column) == own) && self.heir(map.primary.node).is_some()
     }
 
     /// The process of a node that can be talked to.

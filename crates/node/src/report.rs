@@ -188,7 +188,7 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
                 coherence: None,
                 read_only: None,
                 state: VolumeState::Waiting,
-                reason: Some(unknown_volume(node)),
+                reason: Some(unknown_volume(node, &card.attach.volume)),
                 attached: Some(self::card(node, &card)),
                 cached_blocks: 0,
                 io: cards_admin::Io::default(),
@@ -349,6 +349,13 @@ pub(crate) fn cache(node: &Node) -> Cache {
 
 fn engine(node: &Node) -> DiskEngine {
     match node.engine.get() {
+        // Their copies of mirrors have no volume here by which there would be a disk.
+        None if !node.managed.is_empty() => {
+            let count = node.managed.len();
+            let reason =
+                format!("{count} managed disk{}, a pool for each", if count == 1 { "" } else { "s" });
+            DiskEngine { kind: DiskEngineKind::Threads, reason }
+        }
         None => DiskEngine { kind: DiskEngineKind::None, reason: "this node contributes no disk".into() },
         Some(kind) => DiskEngine {
             kind: match kind {

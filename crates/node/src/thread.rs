@@ -6,18 +6,20 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use cards_config::Mode;
-use cards_core::{ControlInput, Input};
+use cards_core::{ControlInput, Input, PgId};
+use tokio::sync::oneshot;
 
 use crate::alarm::Alarm;
 use crate::net;
 use crate::node::link::Link;
+use crate::node::membership::Order;
 use crate::node::{Event, Local, Node};
 use crate::prefault::Prefault;
 
 /// How long a drain waits for requests under way.
 pub(crate) const DRAIN: Duration = Duration::from_secs(10);
-/// How long the end waits for commands of other nodes, and for what they are told.
-const CLOSE: Duration = Duration::from_secs(2);
+/// How long the end waits for commands of other nodes, for who leads groups and the registry next, and for what others are told.
+const CLOSE: Duration = Duration::from_secs(5);
 /// The grain of timers: nothing here is worth waking a core more often for.
 const TICK: Duration = Duration::from_millis(5);
 
@@ -119,15 +121,23 @@ async fn close(local: &Rc<Local>) {
     for card in node.cards.all() {
         // Who has a volume for itself keeps its claim: its device goes on, and nobody else waits.
         let shared = card.attach.mode != Mode::Exclusive;
-        for volume in card.ids().filter(|volume| shared && node.primary(*volume) != Some(node.me)) {
+        // The next primary of a group must not give it one.
+        let elsewhere = |volume: &PgId| !volume.is_plain() || node.primary(*volume) != Some(node.me);
+        for volume in card.ids().filter(|volume| shared && elsewhere(volume)) {
             local.control(ControlInput::Detach { volume });
         }
     }
     local.route();
+    // Others would wait for an election, and for what follows from maps that change with this node's end.
+    let (done, resigned) = oneshot::channel();
+    let resigns = node.membership.order(Order::Resign { done }).is_ok();
     let open = || node.shards.iter().any(|cell| !cell.lock().shard.has_no_commands());
     // Who has copies as well goes on with what others ask for.
     while open() {
         tokio::time::sleep(TICK).await;
+    }
+    if resigns {
+        let _ = resigned.await;
     }
     Local::leave_groups(node).await;
     while open() || !node.links.iter().all(Link::is_idle) {

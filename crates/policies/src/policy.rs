@@ -15,8 +15,10 @@ mod hosted;
 mod hscc;
 mod nchance;
 mod rd;
+mod single;
 mod single_copy;
 mod spec;
+mod typical;
 mod words;
 
 use alloc::boxed::Box;
@@ -94,6 +96,7 @@ pub const fn registry() -> &'static [Entry] {
         hints::ENTRY,
         gms::ENTRY,
         demote::ENTRY,
+        single::ENTRY,
         chaos::ENTRY,
         single_copy::PAFS,
         single_copy::PACA,

@@ -99,6 +99,8 @@ impl<T: Clone + Eq> Acceptor<T> {
                     (prepared > promised).then_some(AcceptorState { store, promised: prepared, accepted });
                 return decision(state, ReplyBody::Confirm { ballot, number: *number });
             }
+            // Of no concern here: what it has promised goes on.
+            RequestBody::Release(_) => return decision(None, ReplyBody::Reject { ballot, promised }),
         };
         let next = AcceptorState { store, promised: ballot.max(promised), accepted };
         decision(Some(next).filter(|next| *next != self.state), body)

@@ -55,10 +55,16 @@ impl<T: Clone + Eq> Arbiter<T> {
         self.acceptor.state()
     }
 
-    /// What follows from a request; none if it gets no reply, because another proposer is the leader. As with
+    /// What follows from a request; none if it gets no reply, because another proposer is the leader or it wants none. As with
     /// [`Acceptor::decide`], the new state is made durable and [`Arbiter::take`]n before the reply is sent.
     pub fn decide(&mut self, now: Instant, request: &Request<T>) -> Option<Decision<T>> {
         let by = request.body.ballot().proposer;
+        if let RequestBody::Release(_) = request.body {
+            if self.pledge.to == Some(by) && self.state().store == request.store {
+                self.pledge = Pledge { to: None, until: Instant(0) };
+            }
+            return None;
+        }
         if matches!(request.body, RequestBody::Prepare(_)) && self.is_pledged_to_another(now, by) {
             return None;
         }
@@ -80,6 +86,22 @@ mod tests {
     use super::*;
     use crate::arbiters::StoreId;
     use crate::ballot::Ballot;
+
+    #[test]
+    fn a_pledge_ends_when_that_leader_says_that_it_leads_no_more() {
+        let (leader, other, store) = (ProposerId(1), ProposerId(2), StoreId(7));
+        let timing = LeaderTiming::new(cards_core::Duration::from_millis(900));
+        let mut arbiter = Arbiter::is_free(Acceptor::new(AcceptorState::founder(store, ())), timing);
+        let ballot = Ballot::prepared(2, leader).next_step();
+        let mut ask = |store, body| arbiter.decide(Instant(0), &Request { store, body }).is_some();
+        assert!(ask(store, RequestBody::Confirm { ballot, number: 1 }));
+        let prepare = || RequestBody::Prepare(Ballot::prepared(3, other));
+        assert!(!ask(store, RequestBody::Release(Ballot::prepared(9, other))));
+        assert!(!ask(StoreId(8), RequestBody::Release(ballot)));
+        assert!(!ask(store, prepare()), "it is pledged to a leader that has said nothing");
+        assert!(!ask(store, RequestBody::Release(ballot)));
+        assert!(ask(store, prepare()));
+    }
 
     /// An arbiter that knows of an earlier leader only, as it was away when the present one was elected.
     #[test]

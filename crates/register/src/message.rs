@@ -27,6 +27,8 @@ pub enum RequestBody<T> {
         /// The number of the question.
         number: u64,
     },
+    /// The leader with this ballot leads no more: nobody need wait until its term must have ended. There is no reply.
+    Release(Ballot),
 }
 
 /// A value at a ballot.
@@ -88,9 +90,10 @@ impl<T> RequestBody<T> {
     #[must_use]
     pub const fn ballot(&self) -> Ballot {
         match self {
-            Self::Prepare(ballot) | Self::Accept(Accepted { ballot, .. }) | Self::Confirm { ballot, .. } => {
-                *ballot
-            }
+            Self::Prepare(ballot)
+            | Self::Accept(Accepted { ballot, .. })
+            | Self::Confirm { ballot, .. }
+            | Self::Release(ballot) => *ballot,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! One node's part of a register that has a leader: its arbiter, and the proposer by which it becomes the leader when none is heard of.
 
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use core::fmt;
 
 use cards_core::{Duration, Instant};
@@ -162,7 +163,23 @@ impl<T: Clone + Eq> Replica<T> {
     /// What follows from a request; none if it gets no reply. The new state, if there is one, is durable and was given to
     /// [`Replica::take`] before the reply is sent.
     pub fn decide(&mut self, now: Instant, request: &Request<Led<T>>) -> Option<Decision<Led<T>>> {
-        self.arbiter.decide(now, request)
+        let before = self.arbiter.pledged_until();
+        let decision = self.arbiter.decide(now, request);
+        if self.arbiter.pledged_until() < before {
+            self.not_before = self.not_before.max(now + self.turn());
+        }
+        decision
+    }
+
+    /// How long this node waits when the leader has resigned: until all others have heard that, and until those that come before it have had
+    /// time to lead. If all tried at once, some would vote for one and some for another.
+    fn turn(&self) -> Duration {
+        let AcceptorState { store, accepted, .. } = self.arbiter.state();
+        let before = accepted.iter().flat_map(|Accepted { value, .. }| {
+            value.arbiters.stores().filter(|one| one < store && Some(*one) != value.content.leader)
+        });
+        let term = self.timing.leader.term;
+        term / 100 + term / 4 * u32::try_from(before.count()).unwrap_or(u32::MAX)
     }
 
     /// A state that was decided upon, and is durable.
@@ -206,6 +223,21 @@ impl<T: Clone + Eq> Replica<T> {
         if self.looks_at().is_none() && self.open.is_none() {
             self.proposer.rest();
         }
+    }
+
+    /// The process ends: it does not lead from now on, nor tries to, and if it did the arbiters hear of it. Another one leads as soon as it
+    /// has the votes, not a pledge later. This node's arbiter goes on.
+    pub fn resign(&mut self) {
+        self.not_before = Instant::NEVER;
+        let named =
+            self.arbiter.state().accepted.iter().flat_map(|accepted| accepted.value.arbiters.stores());
+        let stores: Vec<StoreId> = named.collect();
+        if let Some(ballot) = self.proposer.ballot().filter(|_| self.is_leader) {
+            let release = |store| Event::Send(Request { store, body: RequestBody::Release(ballot) });
+            self.ended();
+            self.events.extend(stores.into_iter().map(release));
+        }
+        self.proposer.rest();
     }
 
     /// Time has passed. `random` is any number.
@@ -255,7 +287,8 @@ impl<T: Clone + Eq> Replica<T> {
             value.arbiters.stores().any(|one| one == *store) && Some(value.version) > self.dismissed
         });
         let waits = self.is_leader || self.proposer.next_timeout().is_some();
-        (is_arbiter && !waits).then(|| self.arbiter.pledged_until().max(self.not_before))
+        let tries = is_arbiter && !waits && self.not_before != Instant::NEVER;
+        tries.then(|| self.arbiter.pledged_until().max(self.not_before))
     }
 
     /// What a leader does by itself.

@@ -244,7 +244,7 @@ impl Policy for UserPolicy {
             instance.event();
             instance.show(cx, block, 0);
             instance.show_tail(cx);
-            let Delivery { from, source, oldest_ms, for_others } = delivery;
+            let Delivery { from, source, oldest_ms, for_others, ahead: _ } = delivery;
             let parameters = (number(from), code(source), bits(oldest_ms), for_others.into());
             instance.call("filled", function, parameters)?;
             instance.carry_out("filled", cx, block)

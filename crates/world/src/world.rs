@@ -169,6 +169,8 @@ pub enum Action {
         /// The policy.
         policy: String,
     },
+    /// The process of a node is to end, and leaves the groups of which it has a column.
+    Leave(NodeId),
     /// `at` hears who the primary of a volume is.
     TellRole {
         /// Who learns it.
@@ -677,6 +679,7 @@ impl<M: Models> World<M> {
                 | Action::LosePower(_)
                 | Action::Pause(..)
                 | Action::MovePrimary { .. }
+                | Action::Leave(_)
                 | Action::Place(_)
                 | Action::Wake(_),
             ) => return None,
@@ -717,6 +720,7 @@ impl<M: Models> World<M> {
             Action::Members { at, members } => self.members(at, members),
             Action::MovePrimary { volume, to } => self.move_primary(volume, to),
             Action::ChoosePolicy { at, volume, policy } => self.choose_policy(at, volume, policy),
+            Action::Leave(node) => self.leave_groups(node),
             Action::TellRole { at, volume } => self.tell_role(at, volume),
             Action::Place(volume) => self.place_columns(volume),
             Action::OpenDevice(node, volume) => self.open_device(node, volume),

@@ -58,6 +58,7 @@ pub(super) struct Column {
     pub(super) origins: Origins,
     syncing: BTreeSet<u64>,
     is_admitting: bool,
+    /// See [`Self::end`].
     pub(super) failed: bool,
     /// It has something that a command has replaced, as the node has found as the primary: it is not in sync, whatever a map says, until it
     /// is being filled.
@@ -155,6 +156,14 @@ impl Column {
             Gate::Early => {}
         }
         false
+    }
+
+    /// The column takes nothing any more, because its disk has failed or its process ends: the primary need not wait to find out.
+    pub(super) fn end<P>(&mut self, out: &mut Outputs<P>) {
+        self.failed = true;
+        if let Some(map) = &self.sealed {
+            out.send(map.primary.node, Message::Failed { term: map.term });
+        }
     }
 
     /// A primary begins a term.
@@ -407,13 +416,7 @@ impl Column {
                 out.send(to, Message::Damaged { term, number, extent: damaged });
                 return self.go_on_sealing(now, false, out);
             }
-            (Err(_), _) => {
-                self.failed = true;
-                if let Some(map) = &self.sealed {
-                    out.send(map.primary.node, Message::Failed { term: map.term });
-                }
-                return;
-            }
+            (Err(_), _) => return self.end(out),
         };
         match purpose {
             Purpose::Verify { to, term, number } => out.send(to, Message::Verified { term, number }),

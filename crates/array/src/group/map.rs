@@ -335,6 +335,21 @@ impl Map {
         self.taken_over(to)
     }
 
+    /// *Leave*: the same, and the primary's process ends: its own column, which has every write of this epoch, gets no more. The next
+    /// primary need not wait for it.
+    ///
+    /// # Errors
+    /// As [`Self::handed_over`].
+    pub fn left_to(&self, by: Member, to: Member) -> Result<Self, MapError> {
+        let mut next = self.handed_over(by, to)?;
+        for column in next.columns.iter_mut().filter(|column| column.node == by.node) {
+            if column.state == State::Sync {
+                column.state = State::Stale { since: self.term.epoch };
+            }
+        }
+        Ok(next)
+    }
+
     /// *Let in*: the column gets every write from now on, and is filled. `in_sync` is the epoch of which its disk says that it
     /// was in sync, if the disk is of this generation: the disk is believed only as far as the map agrees.
     ///
@@ -537,6 +552,21 @@ mod tests {
         assert_eq!(one.without(home, 0, 3), Err(MapError::LastInSync { column: 0 }));
         assert_eq!(one.taken_over(member(2, 1)), Err(MapError::NotInSync { node: NodeId(2) }));
         assert_eq!(one.handed_over(home, member(9, 1)), Err(MapError::NotInSync { node: NodeId(9) }));
+    }
+
+    #[test]
+    fn a_primary_that_ends_takes_its_column_with_it() {
+        let (home, heir) = (member(1, 7), member(2, 1));
+        let dropped = map().without(home, 2, 1).unwrap();
+        let left = dropped.left_to(home, heir).unwrap();
+        assert_eq!((left.primary, left.since, left.term.epoch), (heir, 3, 3));
+        let states: Vec<_> = left.columns.iter().map(|column| column.state).collect();
+        assert_eq!(states, [State::Stale { since: 2 }, State::Sync, State::Stale { since: 1 }]);
+        let back = left.let_in(heir, 0, disk(1), Some(2)).unwrap();
+        assert_eq!(back.columns[0].state, State::Fill { since: 2 });
+        assert_eq!(left.left_to(heir, home), Err(MapError::NotInSync { node: NodeId(1) }));
+        assert_eq!(map().left_to(home, member(1, 8)), Err(MapError::SameNode { node: NodeId(1) }));
+        assert_eq!(dropped.left_to(home, member(3, 1)), Err(MapError::NotInSync { node: NodeId(3) }));
     }
 
     #[test]

@@ -153,6 +153,14 @@ impl<P> Put<P> {
     }
 }
 
+/// Another process is to be the primary.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HandOver {
+    pub(super) to: Member,
+    /// This process ends, and its column with it.
+    pub(super) leaves: bool,
+}
+
 /// A write that has not begun.
 #[derive(Debug)]
 struct Write<P> {
@@ -283,7 +291,7 @@ pub(super) struct Primary<P> {
     caught_up: Extents,
     /// Cards of the last primary are void then.
     writes_at: Option<Instant>,
-    hands_over: Option<Member>,
+    hands_over: Option<HandOver>,
     /// A term of it was open: commands were taken.
     has_opened: bool,
     /// Which of them were applied is not known any more: it takes over anew.
@@ -479,8 +487,8 @@ impl<P: Clone> Primary<P> {
         }
     }
 
-    pub(super) const fn hand_over(&mut self, to: Member) {
-        self.hands_over = Some(to);
+    pub(super) const fn hand_over(&mut self, how: HandOver) {
+        self.hands_over = Some(how);
     }
 
     pub(super) fn command(
@@ -1168,13 +1176,14 @@ impl<P: Clone> Primary<P> {
     }
 
     fn hand_over_of(&mut self, now: Instant) -> Option<Map> {
-        let to = self.hands_over.filter(|_| self.stage == Stage::Serving)?;
+        let HandOver { to, leaves } = self.hands_over.filter(|_| self.stage == Stage::Serving)?;
         let is_busy = !self.puts.is_empty() || !self.gets.is_empty() || !self.hardens.is_empty();
         if is_busy || !self.results.is_empty() {
             return None;
         }
         self.hands_over = None;
-        let map = self.map.handed_over(self.me, to).ok()?;
+        let map =
+            if leaves { self.map.left_to(self.me, to) } else { self.map.handed_over(self.me, to) }.ok()?;
         self.is_silenced = true;
         // The columns are told that all is complete, or the next primary would make them the same.
         self.beacon_at = now;

@@ -95,7 +95,10 @@ impl Scene {
     }
 
     fn within(dir: &Path, network: Option<&Network>) -> Self {
-        let mut cluster = cluster(dir, network);
+        Self::of(cluster(dir, network))
+    }
+
+    fn of(mut cluster: Cluster) -> Self {
         at(&mut cluster, 1, &["volume", "create", "data", "--size", "16M", "--layout", "raid1:2"]).ok();
         for number in 1..=3 {
             eventually(&format!("n{number} knows the volume"), SHORT, || {
@@ -339,7 +342,9 @@ fn a_file_system_is_made_without_writing_zeroes_to_all_copies() {
 #[test]
 fn a_primary_that_is_stopped_hands_the_volume_over() {
     let dir = scratch();
-    let mut scene = Scene::new(dir.path());
+    // Longer than clients wait here: nobody may have to wait until the card of the node that ends is void.
+    let plan = Plan { disk_wait: "200s", lease: "100s", ..Plan::new(dir.path(), 3) };
+    let mut scene = Scene::of(cluster_by(plan, None));
     let (third, first) = (scene.third, scene.primary(1));
     let other = scene.other(first);
     let writer = Writer::begin(scene.cluster.export(third, "data"), false);
@@ -358,6 +363,21 @@ fn a_primary_that_is_stopped_hands_the_volume_over() {
     scene.wait_in_sync();
     let known = writer.end(reader);
     check_all(&scene.cluster.export(first, "data"), &known);
+}
+
+/// Each such command is cut, and many are open at a time.
+#[test]
+fn all_of_a_write_that_crosses_blocks_is_there() {
+    need!("fio");
+    let dir = scratch();
+    let mut scene = Scene::new(dir.path());
+    for number in [scene.primary(1), scene.third] {
+        let uri = scene.cluster.export(number, "data").uri();
+        let job = "--rw=randwrite --bsrange=4k-144k --blockalign=4k --size=1m --io_size=24m --iodepth=6 --serialize_overlap=1 \
+                   --verify=crc32c --do_verify=1 --verify_fatal=1 --verify_state_save=0 --randseed=7";
+        let jobs: String = (0..3).map(|job| format!(" --name=j{job} --offset={job}m")).collect();
+        sh(&format!("fio --ioengine=nbd --uri='{uri}' {job}{jobs}"), LONG).ok();
+    }
 }
 
 /// It does not know that another one has taken over, and the reader's node is its own.

@@ -64,6 +64,8 @@ pub(crate) enum Message {
     Succeeded(Kept),
     /// Who keeps the registry, as others say; perhaps not this node any more.
     Heard(Kept),
+    /// The process ends soon: another node is to lead, if this one does.
+    Resign,
     /// The end.
     Stop,
 }
@@ -191,7 +193,7 @@ impl Actor {
                         self.published.send_modify(|published| published.failed = Some(failed));
                     }
                 }
-                Message::Reply(_) | Message::Heard(_) => {}
+                Message::Reply(_) | Message::Heard(_) | Message::Resign => {}
                 Message::Stop => return,
             }
         }
@@ -274,6 +276,7 @@ impl Actor {
             Message::Outdated(kept) => self.retire(&kept)?,
             Message::Succeeded(kept) => self.yield_to(&kept)?,
             Message::Heard(kept) => self.dismiss(&kept),
+            Message::Resign => self.node.resign(now, wall),
             Message::Stop => return Ok(false),
         }
         self.flush()?;

@@ -203,7 +203,7 @@ impl Control {
         if card.generation.is_some() {
             return;
         }
-        self.alarms.set(ControlTimer::Attach(volume), now + self.timing.resend);
+        self.alarms.set(ControlTimer::Attach(volume), now + self.timing.attaches_again(volume));
         if parting {
             return;
         }
@@ -340,7 +340,7 @@ impl Control {
             card.refused = (refusal != Refusal::NoAnswer).then_some(refusal);
             card.request = fresh;
             card.asked = None;
-            self.alarms.set(ControlTimer::Attach(volume), now + self.timing.resend);
+            self.alarms.set(ControlTimer::Attach(volume), now + self.timing.attaches_again(volume));
             return;
         }
         self.refuse(volume, &refusal);

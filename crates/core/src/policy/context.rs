@@ -219,6 +219,18 @@ impl<C: Deref<Target = Cache>> View<'_, C> {
         self.cache.lookup(block).is_some_and(|slot| self.cache.is_apart(slot))
     }
 
+    /// Whether the block is here, as a replica.
+    #[must_use]
+    pub fn is_replica(&self, block: BlockId) -> bool {
+        self.cache.lookup(block).is_some_and(|slot| self.cache.is(slot, Mark::REPLICA))
+    }
+
+    /// Whether the block is here and not new, in a replacement that tells new blocks from others.
+    #[must_use]
+    pub fn is_main(&self, block: BlockId) -> bool {
+        self.cache.lookup(block).is_some_and(|slot| self.cache.is(slot, Mark::MAIN))
+    }
+
     /// Milliseconds since the block was last used here; zero if it is not here.
     #[must_use]
     pub fn age_ms(&self, block: BlockId) -> u32 {
@@ -310,6 +322,14 @@ impl Context<'_> {
     pub fn set_tag(&mut self, block: BlockId, tag: u32) {
         if let Some(slot) = self.view.cache.lookup(block) {
             self.view.cache.data.set_tag(slot, tag);
+        }
+    }
+
+    /// Says whether a block that is here is a replica: a copy of what another node keeps. Replicas are in a queue of their own, see
+    /// [`super::Policy::replica_goes`].
+    pub fn set_replica(&mut self, block: BlockId, on: bool) {
+        if let Some(slot) = self.view.cache.lookup(block) {
+            self.view.cache.set_replica(slot, on);
         }
     }
 

@@ -16,6 +16,7 @@ impl Replacer for Lru {
     }
 
     fn hit(&mut self, frames: &mut Frames, slot: u32) {
+        frames.note_entry(slot);
         self.queue.renew(frames, slot);
     }
 

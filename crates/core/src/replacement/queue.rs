@@ -42,6 +42,7 @@ impl Queue {
     /// Adds a block that is just older than `newer`, a block of this queue; without one, as the newest.
     pub fn insert_before(&mut self, frames: &mut Frames, slot: u32, newer: Option<u32>) {
         let older = newer.map_or(self.newest, |newer| frames.older(newer));
+        frames.note_entry(slot);
         frames.set_newer(slot, newer);
         frames.set_older(slot, older);
         match newer {

@@ -37,9 +37,20 @@ impl Shard {
     /// Evicts until the cache holds no more than it should. The replacement chooses whom (CARD-8).
     pub(super) fn make_room(&mut self) {
         while self.cache.is_overfull() {
-            let Some(victim) = self.cache.victim() else { return };
+            let Some(victim) = self.victim() else { return };
             self.evict(victim);
         }
+    }
+
+    /// The oldest replica, if its policy has it so; otherwise whatever the replacement chooses.
+    fn victim(&mut self) -> Option<Slot> {
+        let replica = self.cache.replica_victim();
+        if let Some((slot, ages)) = replica
+            && self.replica_goes(self.cache.block(slot).volume, ages)
+        {
+            return Some(slot);
+        }
+        self.cache.victim().or(replica.map(|(slot, _)| slot))
     }
 
     fn evict(&mut self, victim: Slot) {

@@ -60,6 +60,8 @@ struct Fetch {
     /// It had to wait for a write to the block. Writes that come later wait for it, or it might never end.
     passed_over: bool,
     ahead: bool,
+    /// For others that may ask for the block next, since one has.
+    is_copy: bool,
     /// A stale answer leads to another question at once, but not again before this: were answers repeated on
     /// their way, questions and answers would multiply.
     patient_until: Instant,
@@ -112,6 +114,7 @@ impl Fetch {
             arrived: None,
             passed_over: false,
             ahead,
+            is_copy: false,
             patient_until: Instant(0),
             unlocked_since: None,
             // It is about to be taken further, and gets its timer then.

@@ -16,10 +16,12 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
-    /// A client's command begins.
+    /// A client's command begins. Two that are open at a time have different tokens: the number of one would name the other, and the
+    /// medium take that for done.
     pub(super) fn begin(&mut self, token: Token, volume: PgId) {
         self.last += 1;
-        self.open.insert(token, (volume, self.last));
+        let before = self.open.insert(token, (volume, self.last));
+        debug_assert_eq!(before, None, "{token:?} names a command that is open");
         self.volumes.entry(volume).or_default().insert(self.last);
     }
 

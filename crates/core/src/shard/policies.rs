@@ -7,7 +7,7 @@ use crate::cache::Mark;
 use crate::ids::{BlockId, NodeId, PgId};
 use crate::io::Payload;
 use crate::message::{Body, Note};
-use crate::policy::{Asker, Context, Effect, Policy, View};
+use crate::policy::{Ages, Asker, Context, Effect, Policy, View};
 use crate::time::Instant;
 use crate::timers::Timer;
 
@@ -37,6 +37,20 @@ impl Shard {
     pub(super) fn policy_route(&self, block: BlockId, asker: Asker) -> Option<NodeId> {
         let volume = self.volumes.get(&block.volume)?;
         volume.policy.route(&view!(self, volume, &self.cache), block, asker)
+    }
+
+    /// Whether another node's read waits for a fetch of this node's, see [`Policy::fetches_for`].
+    pub(super) fn policy_fetches_for(&self, block: BlockId, asker: Asker) -> bool {
+        self.volumes
+            .get(&block.volume)
+            .is_some_and(|volume| volume.policy.fetches_for(&view!(self, volume, &self.cache), block, asker))
+    }
+
+    /// Whether the volume's policy lets the oldest replica go; those of a volume that is no more do.
+    pub(super) fn replica_goes(&self, volume: PgId, ages: Ages) -> bool {
+        self.volumes
+            .get(&volume)
+            .is_none_or(|volume| volume.policy.replica_goes(&view!(self, volume, &self.cache), ages))
     }
 
     /// Lets the volume's policy do something, then carries out its effects.

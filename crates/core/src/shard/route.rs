@@ -56,7 +56,8 @@ impl Shard {
         if matches!(freshness, Freshness::Fresh(_) | Freshness::Leaving(_)) {
             return Route::Served;
         }
-        if self.joins(block, asker) {
+        let waits = self.fetches.is_under_way(block) && !own && self.fetches_for(block, asker, freshness);
+        if waits || self.joins(block, asker) {
             return Route::Joins;
         }
         let onward = self.onward(block, asker);
@@ -103,6 +104,20 @@ impl Shard {
         let named = self.policy_route(block, asker)?;
         let may_answer = self.is_up(named) && self.allows(block.volume, named);
         (named != self.config.node && named != asker.requester && may_answer).then_some(named)
+    }
+
+    /// Whether the policy has another node's read wait for a fetch of this node's, or begin one for those that ask next: one that has not asked that node, which might wait in turn, and
+    /// that has a slot, since slots might be taken by what waits here.
+    pub(super) fn fetches_for(&self, block: BlockId, asker: Asker, freshness: Freshness) -> bool {
+        let is_direct = asker.via == asker.requester && asker.hops == 0 && !asker.failed;
+        let is_missing =
+            matches!(freshness, Freshness::Missing | Freshness::NotHeld) && !self.contains(block);
+        is_direct
+            && is_missing
+            && self.primary(block.volume).is_none()
+            && !self.fetches.has_asked(block, asker.requester)
+            && self.fetches.has_slot(block).unwrap_or_else(|| self.spare_slots_left())
+            && self.policy_fetches_for(block, asker)
     }
 
     /// Why the primary refuses to give another node the block.

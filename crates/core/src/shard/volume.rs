@@ -86,7 +86,7 @@ impl Shard {
         let pages = self.has_pages(id);
         let Some(policy) = self.config.algorithms.policy_of(&spec) else { return };
         self.drop_copies(id);
-        self.provide_frame_data(policy.as_ref());
+        self.provide_for(policy.as_ref());
         let is_primary = spec.primary == self.config.node;
         let card = Card::new(self.config.limits, held, pages);
         let allowed = self.volumes.remove(&id).map_or_else(Allowed::default, |known| known.allowed);
@@ -132,7 +132,7 @@ impl Shard {
             return;
         }
         let Some(policy) = self.config.algorithms.policy_of(&volume.spec) else { return };
-        self.provide_frame_data(policy.as_ref());
+        self.provide_for(policy.as_ref());
         let Some(volume) = self.volumes.get_mut(&id) else { return };
         let is_primary = volume.spec.primary == self.config.node;
         volume.policy = policy;
@@ -145,10 +145,13 @@ impl Shard {
     }
 
     /// Words and ages of cached blocks, if the policy uses them. Those of blocks that were here before it came begin at zero.
-    fn provide_frame_data(&mut self, policy: &dyn Policy) {
+    fn provide_for(&mut self, policy: &dyn Policy) {
         if policy.needs_frame_data() && !self.cache.data.is_enabled() {
             let slots = self.cache.slots();
             self.cache.data.enable(slots);
+        }
+        if policy.has_replicas() {
+            self.cache.keep_ages();
         }
     }
 

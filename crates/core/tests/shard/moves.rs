@@ -646,3 +646,28 @@ fn what_a_primary_holds_for_its_own_clients_is_not_sent_to_itself() {
         assert_eq!(c.answer_to(20), Some(expected), "{primary}, {read_only}");
     }
 }
+
+/// Each of three nodes has heard of another term last, and takes the next one for the primary. The requester's question comes back to it,
+/// and is not asked again at once: it would go round until the news is there.
+#[test]
+fn a_question_that_comes_back_is_not_sent_round_at_once() {
+    for policy in ["rd", "hscc", "hscc homes=run ask=measured"] {
+        for (coherence, read_only) in [(Coherence::Confirmed, true), (Coherence::Policy, false)] {
+            let mut c = Cluster::new(Setup { policy, coherence, read_only, ..RD });
+            let term = |primary, epoch| VolumeSpec { primary: NodeId(primary), epoch, ..c.setup.spec() };
+            let (second, third) = (term(1, 2), term(2, 3));
+            c.give(2, Input::Volume { spec: second });
+            c.give(0, Input::Volume { spec: third });
+            let (generation, access) = (Generation(3 << 20 | 1), Access::Write);
+            c.give(0, Input::Attached { volume: V, generation, access });
+            c.give(0, Input::Lease { volume: V, until: Instant::NEVER });
+            c.give(0, Input::Read { token: Token(1), block: BlockId::new(V, 5) });
+            for _ in 0..100 {
+                if let Some((from, to, message, payload)) = c.wire.pop_front() {
+                    c.arrive(from, to, message, payload);
+                }
+            }
+            assert!(c.wire.is_empty(), "{policy}, {coherence:?}: {:?}", c.log);
+        }
+    }
+}

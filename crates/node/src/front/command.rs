@@ -133,8 +133,10 @@ impl Local {
                 bytes.slice(start..start + length as usize)
             });
             let (kind, fua) = (command.kind, command.fua);
-            let several =
-                request.client.parts.is_shared().then(|| (Rc::clone(&request.client), request.ticket));
+            // A group knows a command by what names it, so that each piece has a name of its own.
+            let is_whole = (offset, end) == (command.begin, command.end);
+            let is_named = request.client.parts.is_shared() || !(is_whole || place.volume.is_plain());
+            let several = is_named.then(|| (Rc::clone(&request.client), request.ticket));
             drop(requests);
             let key = match several {
                 None => key,

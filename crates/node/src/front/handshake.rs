@@ -270,7 +270,7 @@ impl Local {
                 }
                 CardState::Waiting => {
                     let message = match card.volume() {
-                        None => format!("volume {name:?}: {}", unknown_volume(&self.node)),
+                        None => format!("volume {name:?}: {}", unknown_volume(&self.node, name)),
                         Some(_) => {
                             format!(
                                 "the disk node of volume {name:?} does not answer yet; see `cards status`"

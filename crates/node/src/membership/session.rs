@@ -183,6 +183,13 @@ impl Session {
                         let _ = done.send(volumes::remove(&session, volume).await);
                     });
                 }
+                Order::Resign { done } => {
+                    let session = Rc::clone(&self);
+                    tokio::task::spawn_local(async move {
+                        session.coordinator.resign().await;
+                        let _ = done.send(());
+                    });
+                }
                 Order::Stop => return,
             }
         }

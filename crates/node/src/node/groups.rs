@@ -73,6 +73,11 @@ impl Groups {
         self.shared().get(name).cloned()
     }
 
+    /// The registry has a volume of this name, whether or not it can be used yet.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.striped(name).is_some() || self.known().values().any(|known| known.record.name == name)
+    }
+
     /// All volumes over several groups.
     pub(crate) fn all_striped(&self) -> Vec<Arc<StripedVolume>> {
         self.shared().values().cloned().collect()

@@ -129,6 +129,11 @@ pub(crate) enum Order {
         /// What the registry says.
         done: Box<dyn FnOnce(Reply) + Send>,
     },
+    /// Have another node lead the registry, if this one does: the process ends.
+    Resign {
+        /// It is done, or was waited for long enough.
+        done: oneshot::Sender<()>,
+    },
     /// End the session; the membership runs out.
     Stop,
 }

@@ -153,6 +153,10 @@ impl Replacer for S3Fifo {
         }
     }
 
+    fn oldest(&self, _frames: &Frames) -> Option<u32> {
+        self.main.oldest()
+    }
+
     fn len(&self) -> u32 {
         self.small.len() + self.main.len()
     }

@@ -13,6 +13,7 @@ mod hdc;
 mod hints;
 mod nchance;
 mod retained;
+mod single;
 mod turns;
 
 use cards_core::*;

@@ -67,7 +67,7 @@ impl Cluster {
         match request.body {
             RequestBody::Prepare(_) => self.prepares += 1,
             RequestBody::Accept(_) => self.accepts += 1,
-            RequestBody::Confirm { .. } => {}
+            RequestBody::Confirm { .. } | RequestBody::Release(_) => {}
         }
         Some(decision.reply)
     }

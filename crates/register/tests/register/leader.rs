@@ -246,12 +246,30 @@ impl Run {
             let state = self.nodes[number as usize].replica.state().clone();
             self.nodes[number as usize].replica = self.replica(state, self.settings.forgets, now);
         }
+        if self.random.one_in(400) && self.nodes[number as usize].replica.leads(now) {
+            self.resign(number);
+        }
         if self.random.one_in(40) {
             let other = self.random.below(NODES);
             if !self.cut.remove(&(number, other)) && self.cut.len() < 6 {
                 self.cut.insert((number, other));
             }
         }
+    }
+
+    /// How many arbiters there are, as a node knows.
+    fn arbiters_of(&self, number: u64) -> usize {
+        let accepted = &self.nodes[number as usize].replica.state().accepted;
+        accepted.as_ref().map_or(0, |accepted| accepted.value.arbiters.stores().count())
+    }
+
+    /// The process of a node says that it leads no more, and ends.
+    fn resign(&mut self, number: u64) {
+        self.saw("resigned");
+        self.nodes[number as usize].replica.resign();
+        self.flush(number);
+        let state = self.nodes[number as usize].replica.state().clone();
+        self.nodes[number as usize].replica = self.replica(state, self.settings.forgets, self.clock(number));
     }
 
     fn step(&mut self) {
@@ -310,6 +328,7 @@ fn there_is_one_leader_at_a_time_and_always_another() {
     for what in ["terms", "ended", "changes", "taken"] {
         assert!(seen.get(what).is_some_and(|count| *count > 100), "{what}: {seen:?}");
     }
+    assert!(seen.get("resigned").is_some_and(|count| *count > 10), "{seen:?}");
 }
 
 #[test]
@@ -356,6 +375,34 @@ fn when_the_leader_is_dead_another_leads_within_three_terms() {
     }
     println!("{longest} us");
     assert!(longest < 3000 * TERM_MS, "{longest} us");
+}
+
+/// One that says so is not waited for.
+#[test]
+fn when_the_leader_resigns_another_leads_long_before_its_term_would_have_ended() {
+    let mut longest = 0;
+    for seed in 1..=20 {
+        let mut run = Run::new(seed, Settings::right());
+        run.is_calm = true;
+        while run.told.len() < 20 || run.leaders().all(|node| run.arbiters_of(node) < 3) {
+            run.step();
+        }
+        let leader = run.leaders().next().unwrap();
+        run.resign(leader);
+        assert!(run.leaders().next().is_none(), "seed {seed}");
+        let began = run.now;
+        while run.leaders().next().is_none() {
+            run.step();
+        }
+        longest = longest.max(run.now - began);
+        let length = run.told.len();
+        while run.told.len() < length + 5 {
+            run.step();
+        }
+        assert!(!run.two_leaders, "seed {seed}");
+    }
+    println!("{longest} us");
+    assert!(longest < 1000 * TERM_MS / 2, "{longest} us");
 }
 
 /// A setting with which two nodes lead at a time in one of some seeds.

@@ -13,6 +13,7 @@ use crate::bytes::Cursor;
 const PREPARE: u8 = 1;
 const ACCEPT: u8 = 2;
 const CONFIRM: u8 = 3;
+const RELEASE: u8 = 4;
 const PROMISE: u8 = 1;
 const VOTE: u8 = 2;
 const REJECT: u8 = 3;
@@ -44,6 +45,11 @@ impl Body {
                 self.0.push(CONFIRM);
                 self.ballot(*ballot);
                 self.0.extend_from_slice(&number.to_le_bytes());
+                Ok(())
+            }
+            RequestBody::Release(ballot) => {
+                self.0.push(RELEASE);
+                self.ballot(*ballot);
                 Ok(())
             }
         }
@@ -147,6 +153,7 @@ impl<'a> Fields<'a> {
             PREPARE => RequestBody::Prepare(self.ballot()?),
             ACCEPT => RequestBody::Accept(self.accepted()?),
             CONFIRM => RequestBody::Confirm { ballot: self.ballot()?, number: self.number("number")? },
+            RELEASE => RequestBody::Release(self.ballot()?),
             _ => return Err(RegisterError::Field("kind of request")),
         };
         Ok(Request { store, body })

@@ -32,10 +32,15 @@ fn accepted() -> Accepted<Led<Vec<u8>>> {
     Accepted { ballot: ballot(2), value }
 }
 
-fn requests() -> [Request<Led<Vec<u8>>>; 3] {
+fn requests() -> [Request<Led<Vec<u8>>>; 4] {
     let confirm = RequestBody::Confirm { ballot: ballot(5), number: 8 };
-    [RequestBody::Prepare(ballot(5)), RequestBody::Accept(accepted()), confirm]
-        .map(|body| Request { store: StoreId(7), body })
+    [
+        RequestBody::Prepare(ballot(5)),
+        RequestBody::Accept(accepted()),
+        confirm,
+        RequestBody::Release(ballot(5)),
+    ]
+    .map(|body| Request { store: StoreId(7), body })
 }
 
 fn replies() -> [Reply<Led<Vec<u8>>>; 6] {
@@ -62,6 +67,7 @@ pub(crate) fn seeds() -> Seeds {
         "prepare",
         "accept",
         "confirm",
+        "release",
         "promise-none",
         "promise",
         "vote",

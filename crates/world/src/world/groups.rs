@@ -165,6 +165,8 @@ pub struct MirrorCounts {
     pub unrepaired: u64,
     /// Columns that have left when another one had their place.
     pub replaced: u64,
+    /// Times that a process with a column said that it ends.
+    pub left: u64,
 }
 
 impl MirrorCounts {
@@ -172,7 +174,7 @@ impl MirrorCounts {
     pub fn add(&mut self, other: &Self) {
         let Self { maps, terms, admissions, lives, power_lost, in_doubt, repeated, stopped, goes_on, .. } =
             *other;
-        let Self { rotten, repaired, unrepaired, replaced, .. } = *other;
+        let Self { rotten, repaired, unrepaired, replaced, left, .. } = *other;
         self.maps += maps;
         self.terms += terms;
         self.admissions += admissions;
@@ -183,6 +185,7 @@ impl MirrorCounts {
         self.stopped += stopped;
         self.goes_on += goes_on;
         self.rotten += rotten;
+        self.left += left;
         self.repaired += repaired;
         self.unrepaired += unrepaired;
         self.replaced += replaced;
@@ -835,6 +838,22 @@ impl<M: Models> World<M> {
         trace!(self, "{from:?} is to leave {volume:?} to {to:?}");
         let to = Member { node: to, incarnation: self.place(to).incarnation };
         self.with_group(from, volume, |group, now| group.hand_over(now, to));
+    }
+
+    /// A process is to end: others have its groups, and do not wait for its columns.
+    pub(super) fn leave_groups(&mut self, node: NodeId) {
+        if !self.is_running(node) || self.place(node).pauses.iter().any(|&end| end > self.now) {
+            return;
+        }
+        let columns = self.columns.range((node, PgId(0))..=(node, PgId(u32::MAX)));
+        let volumes: Vec<PgId> = columns.map(|((_, volume), _)| *volume).collect();
+        for volume in volumes {
+            let heir = self.mirrors[&volume].in_sync().find(|&heir| heir != node && self.is_running(heir));
+            let heir = heir.map(|heir| Member { node: heir, incarnation: self.place(heir).incarnation });
+            trace!(self, "{node:?} leaves {volume:?} to {heir:?}");
+            self.mirror(volume).counts.left += 1;
+            self.with_group(node, volume, |group, now| group.leave(now, heir));
+        }
     }
 
     /// Cards of earlier primaries are void: the group may write.

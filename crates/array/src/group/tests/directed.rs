@@ -115,6 +115,32 @@ fn a_group_that_is_handed_over_goes_on_at_once() {
     }
 }
 
+/// A primary that ends leaves the group at once, though its column is gone with it; one of another column is not waited for.
+#[test]
+fn nobody_waits_for_a_process_that_said_it_ends() {
+    for seed in 0..40 {
+        let copies = 2 + seed as usize % 2;
+        let (mut world, primary) = serving(seed, copies, None);
+        let leaves = if seed % 4 < 2 { primary } else { (primary + 1) % copies };
+        let epoch = world.register.term.epoch;
+        world.leave(leaves, 3);
+        world.run(world.now + 30 * MS);
+        world.crash(leaves, false);
+        let writes = world.counts.writes;
+        world.run(world.now + 90 * MS);
+        assert_eq!(world.wrong, None, "seed {seed}");
+        let serving = usize::from(world.register.primary.node.0);
+        assert!(serving != leaves && world.nodes[serving].serves, "seed {seed}");
+        assert_eq!(world.register.in_sync().count(), copies - 1, "seed {seed}");
+        assert_eq!(world.register.term.epoch, epoch + 1, "seed {seed}: one change of the map");
+        // Cards of the last primary may be valid for a grace; those of a primary that goes on are.
+        assert!(leaves == primary || world.counts.writes > writes, "seed {seed}");
+        world.run(world.now + 900 * MS);
+        assert_eq!(world.wrong, None, "seed {seed}");
+        assert!(world.counts.writes > writes, "seed {seed}");
+    }
+}
+
 /// The primary is gone for good: another node serves, and writes.
 #[test]
 fn the_death_of_a_primary_is_a_pause() {

@@ -51,6 +51,7 @@ fn add(sum: &mut Counts, one: &Counts) {
         (&mut sum.drops, one.drops),
         (&mut sum.admissions, one.admissions),
         (&mut sum.hand_overs, one.hand_overs),
+        (&mut sum.leaves, one.leaves),
         (&mut sum.writes, one.writes),
         (&mut sum.reads, one.reads),
         (&mut sum.copies_read, one.copies_read),
@@ -87,9 +88,9 @@ fn all_are_well(seeds: impl ExactSizeIterator<Item = u64>) {
     assert!(wrong.is_empty(), "{} of {count} seeds are wrong", wrong.len());
     let Counts { admissions, hand_overs, copies_read, in_doubt, power_lost, old_disks, disks_failed, .. } =
         sum;
-    let Counts { added, retired, repaired, unrepaired, unreadable, .. } = sum;
+    let Counts { leaves, added, retired, repaired, unrepaired, unreadable, .. } = sum;
     let faults = [admissions, hand_overs, copies_read, in_doubt, power_lost, old_disks, disks_failed];
-    for drawn in faults.into_iter().chain([added, retired, repaired, unrepaired, unreadable]) {
+    for drawn in faults.into_iter().chain([leaves, added, retired, repaired, unrepaired, unreadable]) {
         assert!(drawn > 0, "a fault or a judgement that never happened: {sum:?}");
     }
 }

@@ -111,6 +111,12 @@ pub(super) enum Event {
         answer: Answer,
     },
     Start(usize),
+    /// A process that ends says so again, and ends after so many times.
+    Leave {
+        node: usize,
+        incarnation: u64,
+        times: u64,
+    },
     /// A disk that failed works again, without what was not synced.
     Replug(usize),
     Client(usize),
@@ -174,6 +180,7 @@ pub(super) struct Counts {
     pub(super) drops: u64,
     pub(super) admissions: u64,
     pub(super) hand_overs: u64,
+    pub(super) leaves: u64,
     pub(super) writes: u64,
     pub(super) reads: u64,
     pub(super) copies_read: u64,
@@ -414,6 +421,7 @@ impl World {
                 self.tell(|| format!("n{node} register {answer:?}"));
                 self.with(node, |group, now| group.register(now, answer));
             }
+            Event::Leave { node, incarnation, times } => self.leaves_again(node, incarnation, times),
             Event::Start(node) if self.nodes[node].group.is_none() && self.dead != Some(node) => {
                 self.start(node);
             }
@@ -1058,8 +1066,12 @@ impl World {
             68..72 => {
                 self.register_cuts.insert(node);
             }
-            72..76 => {
+            72..74 => {
                 self.hand_over(primary, other);
+            }
+            74..76 => {
+                let times = self.random.below(6);
+                self.leave(node, times);
             }
             80..85 => {
                 let unit = self.random.below(UNITS as u64) as usize;
@@ -1106,6 +1118,27 @@ impl World {
         let to = Member { node: NodeId(to as u16), incarnation: self.nodes[to].incarnation };
         self.counts.hand_overs += u64::from(self.nodes[from].serves);
         self.with(from, |group, now| group.hand_over(now, to));
+    }
+
+    /// A process is to end: says so now, and this many times more before it does.
+    pub(super) fn leave(&mut self, node: usize, times: u64) {
+        let heir = in_sync(&self.register).find(|heir| *heir != node && self.nodes[*heir].group.is_some());
+        let heir =
+            heir.map(|heir| Member { node: NodeId(heir as u16), incarnation: self.nodes[heir].incarnation });
+        self.counts.leaves += u64::from(self.nodes[node].group.is_some());
+        self.with(node, |group, now| group.leave(now, heir));
+        let incarnation = self.nodes[node].incarnation;
+        self.at(20 * MS, Event::Leave { node, incarnation, times });
+    }
+
+    fn leaves_again(&mut self, node: usize, incarnation: u64, times: u64) {
+        if self.nodes[node].incarnation != incarnation {
+            return;
+        }
+        match times.checked_sub(1) {
+            Some(times) => self.leave(node, times),
+            None => self.fall(node, false),
+        }
     }
 
     /// A process ends, and begins again after a while.

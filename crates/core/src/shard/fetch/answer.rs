@@ -179,7 +179,8 @@ impl Shard {
             }
             Ok(()) => {
                 let from = self.config.node;
-                let delivery = Delivery { from, source: Source::Disk, oldest_ms: 0, for_others: false };
+                let delivery =
+                    Delivery { from, source: Source::Disk, oldest_ms: 0, for_others: false, ahead: false };
                 self.finish(request, slot, delivery);
             }
             // It was this node's to read when it began.

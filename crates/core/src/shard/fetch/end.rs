@@ -31,13 +31,17 @@ impl Shard {
             && delivery.from == self.config.node
             && !fetch.waiters.iter().any(|w| matches!(w, Waiter::Peer { leave_copy: true, .. }))
             && !fetch.waiters.is_empty();
-        if !for_others_only && self.cache.lookup(block).is_none() {
+        let ahead = fetch.ahead && fetch.waiters.is_empty() && !fetch.is_copy;
+        let for_others = fetch.ahead_or_peers_only() && (fetch.is_copy || !fetch.waiters.is_empty());
+        let delivery = Delivery { for_others, ahead, ..delivery };
+        if !for_others_only
+            && self.cache.lookup(block).is_none()
+            && self.with_policy(block.volume, |policy, cx| policy.keeps(cx, block, delivery)) != Some(false)
+        {
             self.keep(slot, block, Some(delivery.from), 0, false);
             if self.cache.is_resident(slot) {
-                self.cache.mark(slot, Mark::AHEAD, fetch.ahead && fetch.waiters.is_empty());
+                self.cache.mark(slot, Mark::AHEAD, ahead);
                 self.cache.mark(slot, Mark::FROM_DISK, source == Source::Disk);
-                let for_others = fetch.ahead_or_peers_only() && !fetch.waiters.is_empty();
-                let delivery = Delivery { for_others, ..delivery };
                 self.with_policy(block.volume, |policy, cx| policy.filled(cx, block, delivery));
             }
         }
@@ -90,13 +94,13 @@ impl Shard {
     }
 
     fn hand_out(&mut self, fetch: &Fetch, slot: Slot, origin: Origin, source: Source) {
+        let is_primary = self.primary(fetch.block.volume).is_some();
         for waiter in fetch.waiters.iter() {
             match *waiter {
                 Waiter::Client(token) => self.ready(token, fetch.block, slot, origin),
                 Waiter::Peer { node, request, .. } => {
                     // What this node had from a peer it serves out of its cache.
-                    let source =
-                        if self.primary(fetch.block.volume).is_some() { source } else { Source::Cache };
+                    let source = if is_primary { source } else { Source::Cache };
                     self.deliver(slot, fetch.block, node, request, source);
                 }
             }

@@ -4,7 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use super::{Fetch, State};
-use crate::ids::{BlockId, OpId, PgId, RequestId, mix};
+use crate::ids::{BlockId, NodeId, OpId, PgId, RequestId, mix};
 use crate::table::Table;
 
 /// See the module's head.
@@ -111,6 +111,11 @@ impl Fetches {
     /// Whether the fetch of the block, if there is one, has a slot.
     pub(in crate::shard) fn has_slot(&self, block: BlockId) -> Option<bool> {
         self.of_block(block).map(|fetch| fetch.slot.is_some())
+    }
+
+    /// The fetch of the block has asked the node, and waits for the answer.
+    pub(in crate::shard) fn has_asked(&self, block: BlockId, node: NodeId) -> bool {
+        self.of_block(block).is_some_and(|fetch| fetch.state == State::Asked(node))
     }
 
     /// Somebody has waited for the block while it was written: the next write waits in turn.

@@ -154,7 +154,7 @@ impl Shard {
     }
 
     /// Slots are free beyond those that reads of this node's own disk may need.
-    pub(super) fn spare_slots_left(&self) -> bool {
+    pub(in crate::shard) fn spare_slots_left(&self) -> bool {
         let spare = self.cache.slots() - self.cache.capacity();
         self.cache.free_slots() > spare / 4
     }

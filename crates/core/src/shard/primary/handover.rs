@@ -145,7 +145,7 @@ impl Shard {
         self.patch(slot, block, change, Some(buffer));
         // As if the disk had been read: nobody else has it, as far as a policy is concerned.
         let from = self.primary_of(block.volume);
-        let delivery = Delivery { from, source: Source::Disk, oldest_ms: 0, for_others };
+        let delivery = Delivery { from, source: Source::Disk, oldest_ms: 0, for_others, ahead: false };
         self.keep(slot, block, Some(from), 0, false);
         if self.cache.is_resident(slot) {
             self.cache.mark(slot, Mark::WRITTEN, !for_others);
@@ -162,7 +162,8 @@ impl Shard {
         self.patch(slot, block, change, Some(buffer));
         self.stats.handed_over += waiting;
         let from = self.config.node;
-        let delivery = Delivery { from, source: Source::Cache, oldest_ms: 0, for_others: false };
+        let delivery =
+            Delivery { from, source: Source::Cache, oldest_ms: 0, for_others: false, ahead: false };
         self.finish(request, slot, delivery);
     }
 

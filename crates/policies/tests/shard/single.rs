@@ -1,0 +1,134 @@
+//! One copy at the home of a run, and what its readers keep.
+
+use super::*;
+
+const SINGLE: Setup = Setup { policy: "single", nodes: 5, ..SETUP };
+
+/// The first block of a run whose home is `node`.
+fn run_of(c: &Cluster, node: u16) -> u32 {
+    let placement = c.setup.placement();
+    let first = |run: &u32| placement.home(BlockId::new(V, run * STRIPE_BLOCKS)) == NodeId(node);
+    (0..).find(first).unwrap() * STRIPE_BLOCKS
+}
+
+#[test]
+fn the_home_fetches_once_for_all_that_ask_and_has_the_only_copy() {
+    let mut c = Cluster::new(SINGLE);
+    let block = run_of(&c, 3) + 1;
+    c.hold_disk = true;
+    for node in [0, 1, 2, 4] {
+        c.give(node, Input::Read { token: Token(9), block: BlockId::new(V, block) });
+    }
+    c.run();
+    assert_eq!(c.disk_reads, 1);
+    c.hold_disk = false;
+    c.run();
+    let ready = c.answers.iter().filter(|(_, output)| matches!(output, Output::Ready { .. })).count();
+    assert_eq!((ready, c.disk_reads), (4, 1));
+    c.finish_reads();
+    assert_eq!([1, 2, 3, 4].map(|node| c.has(node, block)), [false, false, true, false]);
+    assert_eq!((c.stats(1).disk_reads, c.stats(2).remote_hits, c.stats(4).remote_hits), (1, 1, 1));
+}
+
+#[test]
+fn a_second_remote_read_leaves_a_replica_and_the_home_is_told() {
+    let mut c = Cluster::new(SINGLE);
+    let block = run_of(&c, 3);
+    c.read(1, block);
+    assert!(!c.has(1, block));
+    let log = c.read(1, block);
+    assert_eq!(
+        log,
+        [
+            format!("n1->n3 read {block} for n1"),
+            format!("n3->n1 data {block} from Cache"),
+            format!("n1->n3 note {block} Note {{ kind: 0, value: 0 }}"),
+        ]
+    );
+    assert!(c.has(1, block) && c.read(1, block).is_empty());
+    c.write(2, block);
+    assert!(!c.has(1, block) && !c.has(3, block), "all copies go before a write");
+}
+
+/// What a home evicts while a reader has a replica stays in the cluster, and is found.
+#[test]
+fn a_replica_becomes_the_only_copy_when_the_home_evicts_the_block() {
+    let mut c = Cluster::new(Setup { policy: "single admit=1", ..SINGLE });
+    let block = run_of(&c, 3);
+    c.read(1, block);
+    assert!(c.has(1, block) && c.has(3, block));
+    for nth in 1..=c.setup.capacity {
+        c.read(3, block + nth);
+    }
+    assert!(!c.has(3, block) && c.has(1, block));
+    let reads = c.disk_reads;
+    let log = c.read(2, block);
+    assert_eq!(log[..2], [format!("n2->n3 read {block} for n2"), format!("n3->n1 read {block} for n2")]);
+    assert_eq!(c.disk_reads, reads);
+}
+
+/// A reader that has lost its replica without a word asks the home, which takes it for the holder: neither waits for the other.
+#[test]
+fn a_holder_that_asks_has_lost_its_copy() {
+    let mut c = Cluster::new(Setup { policy: "single admit=1", ..SINGLE });
+    let block = run_of(&c, 3);
+    for holder in [1, 4] {
+        c.read(holder, block);
+        for node in [0, 3, holder] {
+            c.give(node, Input::DropCaches);
+        }
+        c.run();
+        let reads = c.disk_reads;
+        c.read(holder, block);
+        assert_eq!(c.disk_reads, reads + 1);
+        for node in [0, 3, holder] {
+            c.give(node, Input::DropCaches);
+        }
+    }
+}
+
+#[test]
+fn a_primary_that_keeps_no_copies_of_what_others_read_is_no_home() {
+    let mut c = Cluster::new(Setup { network_attached: true, ..SINGLE });
+    let block = run_of(&c, 0);
+    c.read(1, block);
+    assert!(!c.has(0, block));
+    let holders = (1..5).filter(|&node| c.has(node, block)).count();
+    assert_eq!(holders, 1, "{:?}", c.log);
+    c.read(2, block);
+    assert_eq!(c.disk_reads, 1);
+}
+
+/// All cost the same here, so age decides.
+#[test]
+fn the_older_of_a_replica_and_an_only_copy_goes() {
+    let mut c = Cluster::new(Setup { policy: "single admit=1", ..SINGLE });
+    let [own, other] = [1, 3].map(|node| run_of(&c, node));
+    c.read(1, other);
+    for nth in 0..7 {
+        c.read(1, own + nth);
+    }
+    assert!(c.has(1, own) && c.has(1, other));
+    c.read(1, own + 7);
+    assert!(c.has(1, own) && !c.has(1, other));
+    c.read(1, other);
+    assert!(!c.has(1, own) && c.has(1, other), "the replica is new");
+}
+
+/// All take the same other node for the home, once it has told them.
+#[test]
+fn a_home_without_a_card_is_passed_over() {
+    let mut c = Cluster::new(SINGLE);
+    let block = run_of(&c, 3);
+    c.give(3, Input::Suspended { volume: V });
+    for node in [1, 2, 4] {
+        let log = c.read(node, block);
+        assert!(log.contains(&format!("n{node}->n3 read {block} for n{node}")), "{log:?}");
+    }
+    let reads = c.disk_reads;
+    for node in [1, 2, 4] {
+        let log = c.read(node, block + 1);
+        assert!(!log.iter().any(|line| line.contains("n3")), "{log:?}");
+    }
+    assert_eq!(c.disk_reads, reads + 1);
+}

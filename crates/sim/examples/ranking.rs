@@ -1,0 +1,155 @@
+//! Policies beside each other on public traces and generators, on three machines: mean read times relative to the best of each load.
+//!
+//! ```text
+//! cargo run --profile sim -p cards-sim --example ranking -- TRACES [LOAD [MACHINE]]
+//! ```
+//!
+//! TRACES is the directory with the traces that `docs/papers/single.md` names; a load or a machine is chosen by a part of its name.
+
+use std::env;
+use std::path::Path;
+
+use cards_core::Coherence;
+use cards_policies::Replacement;
+use cards_sim::{Library, Setup, Timing, run};
+use cards_trace::{Options, Progress, Request, Skipped, Source, TraceError, open};
+
+/// A trace that is dealt to nodes in runs of so many requests; as it is, if that is zero.
+struct Load {
+    trace: &'static str,
+    deal: u64,
+    nodes: u16,
+    cache_blocks: u32,
+    block_bytes: u32,
+    /// More requests tell no more.
+    most: u64,
+}
+
+const fn load(trace: &'static str, deal: u64, nodes: u16, cache_blocks: u32, block_kib: u32) -> Load {
+    Load { trace, deal, nodes, cache_blocks, block_bytes: block_kib << 10, most: 60_000 }
+}
+
+const LOADS: [Load; 13] = [
+    load("lirs/sprite.trace.gz", 50, 4, 250, 4),
+    load("lirs/multi3.trace.gz", 100, 4, 350, 4),
+    load("lirs/multi1.trace.gz", 1, 4, 100, 4),
+    load("lirs/2_pools.trace.gz", 100, 4, 100, 4),
+    load("arc/OLTP.lis.zst", 1, 4, 1000, 4),
+    load("arc/P3.lis.zst", 500, 8, 1500, 4),
+    load("cloudphysics/cloudPhysicsIO.vscsi.zst", 1000, 4, 6730, 4),
+    load("dxt/openpmd_8_benchmark_parallel_64hosts.mpiio.csv.zst", 0, 16, 204, 64),
+    load("dxt/io_test5_hdf5_32hosts.posix.csv.zst", 0, 32, 1024, 64),
+    load("gen:oltp:requests=100k,bytes=64MiB", 0, 4, 212, 8),
+    load("gen:boot:nodes=8", 0, 8, 15, 64),
+    load("gen:webstone:bytes=64MiB,connections=32", 0, 4, 512, 16),
+    load("gen:training:samples=600,mode=replicated", 0, 8, 256, 64),
+];
+
+const MACHINES: [&str; 3] = ["lan25", "lan10-cloud", "cards2003"];
+
+/// With its replacement.
+const POLICIES: [(&str, Replacement); 12] = [
+    ("rd", Replacement::Lru),
+    ("rd", Replacement::S3Fifo),
+    ("greedy", Replacement::Lru),
+    ("greedy", Replacement::S3Fifo),
+    ("nchance", Replacement::Lru),
+    ("hscc", Replacement::Lru),
+    ("hscc homes=run ask=measured", Replacement::Lru),
+    ("single admit=0", Replacement::S3Fifo),
+    ("single", Replacement::S3Fifo),
+    ("single admit=1", Replacement::S3Fifo),
+    ("single weigh=10", Replacement::S3Fifo),
+    ("single", Replacement::Lru),
+];
+
+/// Deals a trace.
+struct Dealt {
+    source: Box<dyn Source>,
+    load: &'static Load,
+    next: u64,
+}
+
+impl Source for Dealt {
+    fn next(&mut self) -> Result<Option<Request>, TraceError> {
+        if self.next == self.load.most {
+            return Ok(None);
+        }
+        let mut request = self.source.next()?;
+        if let Some(request) = &mut request {
+            let node = match self.load.deal {
+                0 => u64::from(request.node),
+                run => self.next / run,
+            };
+            request.node = (node % u64::from(self.load.nodes)) as u32;
+            if self.load.deal > 0 {
+                request.process = request.node;
+            }
+        }
+        self.next += 1;
+        Ok(request)
+    }
+
+    fn progress(&self) -> Progress {
+        self.source.progress()
+    }
+
+    fn skipped(&self) -> &Skipped {
+        self.source.skipped()
+    }
+
+    fn has_times(&self) -> bool {
+        false
+    }
+}
+
+fn main() {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let argument = |nth: usize| arguments.get(nth).map_or("", String::as_str);
+    let library = Library::default();
+    let mut ratios = vec![Vec::new(); POLICIES.len()];
+    for machine in MACHINES.iter().filter(|name| name.contains(argument(2))) {
+        for load in LOADS.iter().filter(|load| load.trace.contains(argument(1))) {
+            let path = match load.trace.starts_with("gen:") {
+                true => load.trace.to_owned(),
+                false => Path::new(argument(0)).join(load.trace).display().to_string(),
+            };
+            let found = POLICIES.map(|(policy, replacement)| {
+                let setup = Setup {
+                    nodes: load.nodes,
+                    block_bytes: load.block_bytes,
+                    cache_blocks: vec![load.cache_blocks],
+                    replacement,
+                    coherence: Coherence::Confirmed,
+                    timing: Timing::Fast,
+                    ..Setup::new(library.find(machine).unwrap().clone(), policy)
+                };
+                let options = Options { block_bytes: Some(load.block_bytes), ..Options::default() };
+                let mut source = Dealt { source: open(&path, &options).unwrap(), load, next: 0 };
+                run(&setup, load.trace, &mut source, &mut ())
+                    .unwrap_or_else(|error| panic!("{policy} {replacement}: {error}"))
+            });
+            let best = found.iter().map(|report| report.read_mean_us).fold(f64::INFINITY, f64::min);
+            println!("\n{machine}, {}", load.trace);
+            for (((policy, replacement), report), ratios) in POLICIES.iter().zip(&found).zip(&mut ratios) {
+                let reads = (report.local_hits + report.remote_hits + report.disk_reads) as f64 / 100.0;
+                let ratio = report.read_mean_us / best;
+                ratios.push(ratio);
+                println!(
+                    "{:<40} {:>10.1} us {ratio:>6.3}   local {:>4.1} remote {:>4.1} disk {:>4.1} %",
+                    format!("{policy} {replacement}"),
+                    report.read_mean_us,
+                    report.local_hits as f64 / reads,
+                    report.remote_hits as f64 / reads,
+                    report.disk_reads as f64 / reads,
+                );
+            }
+        }
+    }
+    println!("\nof the best: geometric mean, worst");
+    for ((policy, replacement), ratios) in POLICIES.iter().zip(&ratios) {
+        let mean = (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp();
+        let worst = ratios.iter().copied().fold(0.0, f64::max);
+        println!("{:<40} {mean:.3} {worst:.2}", format!("{policy} {replacement}"));
+    }
+}
