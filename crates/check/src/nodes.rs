@@ -70,7 +70,7 @@ pub(crate) enum Deed {
 }
 
 /// Policies that volumes get, besides the module if there is one.
-const SWITCHED: [&str; 7] = ["rd", "greedy", "hdc", "hscc", "nchance", "hints", "gms"];
+const SWITCHED: [&str; 8] = ["rd", "greedy", "hdc", "hscc", "nchance", "hints", "gms", "single"];
 
 /// What happens again and again in a storm.
 const EVERY: [Deed; 10] = [
@@ -99,7 +99,7 @@ impl Nodes {
             stay_dead: Vec::new(),
             loss_rng: stream(options, 19),
             move_rng: stream(options, 23),
-            switch_rng: stream(options, 66),
+            switch_rng: stream(options, 67),
             link_rng: stream(options, 47),
             pry_rng: stream(options, 49),
             rot_rng: stream(options, 64),

@@ -160,8 +160,6 @@ pub enum Action {
         /// The next primary.
         to: NodeId,
     },
-    /// The process of a node is to end, and leaves the groups of which it has a column.
-    Leave(NodeId),
     /// A person gives a volume another policy; `at` hears of it.
     ChoosePolicy {
         /// Who learns it.
@@ -171,6 +169,8 @@ pub enum Action {
         /// The policy.
         policy: String,
     },
+    /// The process of a node is to end, and leaves the groups of which it has a column.
+    Leave(NodeId),
     /// `at` hears who the primary of a volume is.
     TellRole {
         /// Who learns it.
@@ -719,8 +719,8 @@ impl<M: Models> World<M> {
             Action::PeerDown { at, peer } => self.peer_down(at, peer),
             Action::Members { at, members } => self.members(at, members),
             Action::MovePrimary { volume, to } => self.move_primary(volume, to),
-            Action::Leave(node) => self.leave_groups(node),
             Action::ChoosePolicy { at, volume, policy } => self.choose_policy(at, volume, policy),
+            Action::Leave(node) => self.leave_groups(node),
             Action::TellRole { at, volume } => self.tell_role(at, volume),
             Action::Place(volume) => self.place_columns(volume),
             Action::OpenDevice(node, volume) => self.open_device(node, volume),
