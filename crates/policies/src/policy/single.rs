@@ -171,6 +171,10 @@ impl Policy for Single {
         }
     }
 
+    fn has_fetches_for_others(&self) -> bool {
+        true
+    }
+
     /// Who asks takes this node for the home. The primary reads its own disk for itself.
     fn fetches_for(&self, cx: &View<'_>, block: BlockId, asker: Asker) -> bool {
         let is_known = || Self::holder(cx, block).is_some_and(|holder| holder != asker.requester);
