@@ -40,6 +40,21 @@ fn a_run_without_faults_costs_little() {
     assert_eq!(summary.costs.keys().collect::<Vec<_>>(), [&Kind::Cold, &Kind::Quiet, &Kind::Log]);
 }
 
+/// Nodes wait at homes for a fetch on behalf of all, and tell replicas from only copies: of what is drawn no volume has such a policy.
+#[test]
+fn a_policy_with_homes_that_fetch_for_others_keeps_what_is_promised() {
+    let jobs = std::thread::available_parallelism().map_or(1, usize::from);
+    for policy in ["single", "single ask=home admit=1"] {
+        let overrides = Overrides { policy: Some(policy.into()), ..Overrides::default() };
+        let summary = run_seeds(1..=SEEDS / 2, jobs, &|options| overrides.apply(options), &|_| {});
+        if let Some((seed, failure)) = summary.failed {
+            panic!(
+                "seed {seed}: {failure}\nreplay: cargo run --profile sim -p cards-check -- --seed {seed} --policy '{policy}' --verbose"
+            );
+        }
+    }
+}
+
 /// Core and array together: a volume whose medium is a group of copies.
 #[test]
 fn mirrors_lose_and_repeat_nothing_and_nothing_stale_is_read() {

@@ -67,6 +67,11 @@ pub trait Policy: Send {
         true
     }
 
+    /// Whether nodes wait for others as [`Self::fetches_for`] says.
+    fn has_fetches_for_others(&self) -> bool {
+        false
+    }
+
     /// Whether this node fetches a block that another one asks for and that is not here. The first that asks is sent on to the primary, which
     /// reads the disk for both; the others wait here, so that however many nodes ask, the origin is read once. Asked of a read that comes from its
     /// requester directly and that [`Self::route`] sends nowhere else.

@@ -106,49 +106,57 @@ fn main() {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let argument = |nth: usize| arguments.get(nth).map_or("", String::as_str);
     let library = Library::default();
-    let mut ratios = vec![Vec::new(); POLICIES.len()];
     for machine in MACHINES.iter().filter(|name| name.contains(argument(2))) {
+        let names = POLICIES.map(|(policy, replacement)| format!("{policy}, {replacement}"));
+        println!(
+            "\n| {machine} | best, us | {} |\n|---|---{}|",
+            names.join(" | "),
+            "|---".repeat(POLICIES.len())
+        );
+        let mut ratios = vec![Vec::new(); POLICIES.len()];
         for load in LOADS.iter().filter(|load| load.trace.contains(argument(1))) {
-            let path = match load.trace.starts_with("gen:") {
-                true => load.trace.to_owned(),
-                false => Path::new(argument(0)).join(load.trace).display().to_string(),
-            };
-            let found = POLICIES.map(|(policy, replacement)| {
-                let setup = Setup {
-                    nodes: load.nodes,
-                    block_bytes: load.block_bytes,
-                    cache_blocks: vec![load.cache_blocks],
-                    replacement,
-                    coherence: Coherence::Confirmed,
-                    timing: Timing::Fast,
-                    ..Setup::new(library.find(machine).unwrap().clone(), policy)
-                };
-                let options = Options { block_bytes: Some(load.block_bytes), ..Options::default() };
-                let mut source = Dealt { source: open(&path, &options).unwrap(), load, next: 0 };
-                run(&setup, load.trace, &mut source, &mut ())
-                    .unwrap_or_else(|error| panic!("{policy} {replacement}: {error}"))
-            });
-            let best = found.iter().map(|report| report.read_mean_us).fold(f64::INFINITY, f64::min);
-            println!("\n{machine}, {}", load.trace);
-            for (((policy, replacement), report), ratios) in POLICIES.iter().zip(&found).zip(&mut ratios) {
-                let reads = (report.local_hits + report.remote_hits + report.disk_reads) as f64 / 100.0;
-                let ratio = report.read_mean_us / best;
-                ratios.push(ratio);
-                println!(
-                    "{:<40} {:>10.1} us {ratio:>6.3}   local {:>4.1} remote {:>4.1} disk {:>4.1} %",
-                    format!("{policy} {replacement}"),
-                    report.read_mean_us,
-                    report.local_hits as f64 / reads,
-                    report.remote_hits as f64 / reads,
-                    report.disk_reads as f64 / reads,
-                );
-            }
+            let times = POLICIES.map(|policy| read_us(&library, machine, policy, load, argument(0)));
+            let best = times.iter().copied().fold(f64::INFINITY, f64::min);
+            let cells: Vec<String> = times.iter().map(|time| format!("{:.3}", time / best)).collect();
+            println!("| {} | {best:.1} | {} |", load.trace, cells.join(" | "));
+            times.iter().zip(&mut ratios).for_each(|(time, ratios)| ratios.push(time / best));
         }
+        let all = |of: fn(&Vec<f64>) -> f64| {
+            let cells: Vec<String> = ratios.iter().map(|ratios| format!("{:.3}", of(ratios))).collect();
+            cells.join(" | ")
+        };
+        let mean = |ratios: &Vec<f64>| {
+            (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp()
+        };
+        println!("| geometric mean | | {} |", all(mean));
+        println!("| worst | | {} |", all(|ratios| ratios.iter().copied().fold(0.0, f64::max)));
     }
-    println!("\nof the best: geometric mean, worst");
-    for ((policy, replacement), ratios) in POLICIES.iter().zip(&ratios) {
-        let mean = (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp();
-        let worst = ratios.iter().copied().fold(0.0, f64::max);
-        println!("{:<40} {mean:.3} {worst:.2}", format!("{policy} {replacement}"));
-    }
+}
+
+/// The mean read time.
+fn read_us(
+    library: &Library,
+    machine: &str,
+    (policy, replacement): (&str, Replacement),
+    load: &'static Load,
+    traces: &str,
+) -> f64 {
+    let path = match load.trace.starts_with("gen:") {
+        true => load.trace.to_owned(),
+        false => Path::new(traces).join(load.trace).display().to_string(),
+    };
+    let setup = Setup {
+        nodes: load.nodes,
+        block_bytes: load.block_bytes,
+        cache_blocks: vec![load.cache_blocks],
+        replacement,
+        coherence: Coherence::Confirmed,
+        timing: Timing::Fast,
+        ..Setup::new(library.find(machine).unwrap().clone(), policy)
+    };
+    let options = Options { block_bytes: Some(load.block_bytes), ..Options::default() };
+    let source = open(&path, &options).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let mut source = Dealt { source, load, next: 0 };
+    let report = run(&setup, load.trace, &mut source, &mut ());
+    report.unwrap_or_else(|error| panic!("{policy}, {replacement}: {error}")).read_mean_us
 }

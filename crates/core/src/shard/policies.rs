@@ -39,6 +39,11 @@ impl Shard {
         volume.policy.route(&view!(self, volume, &self.cache), block, asker)
     }
 
+    /// Whether another node's read ever waits for a fetch of this node's.
+    pub(super) fn policy_has_fetches_for_others(&self, volume: PgId) -> bool {
+        self.volumes.get(&volume).is_some_and(|volume| volume.policy.has_fetches_for_others())
+    }
+
     /// Whether another node's read waits for a fetch of this node's, see [`Policy::fetches_for`].
     pub(super) fn policy_fetches_for(&self, block: BlockId, asker: Asker) -> bool {
         self.volumes

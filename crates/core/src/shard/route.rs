@@ -132,9 +132,14 @@ impl Shard {
 
     /// Whether a read waits for the fetch of the block that is under way. Waiting for one another in a circle would end with
     /// a timeout: nodes wait for the primary and for those of lower numbers only, and for none that has no slot, since those may be
-    /// taken by what waits here.
+    /// taken by what waits here. If the policy has nodes wait at a home whatever their numbers, that home, which they have asked, waits for none of
+    /// them: not even for the last writer, to which the primary may have sent its question on.
     fn joins(&self, block: BlockId, asker: Asker) -> bool {
-        let may_park = self.config.park && self.config.node < asker.requester && self.may_hold(block.volume);
+        let may_park = self.config.park
+            && self.config.node < asker.requester
+            && self.may_hold(block.volume)
+            && !(self.fetches.has_asked(block, asker.requester)
+                && self.policy_has_fetches_for_others(block.volume));
         let always = asker.via == self.config.node || self.primary(block.volume).is_some();
         self.fetches.has_slot(block).is_some_and(|has_slot| always || may_park && has_slot)
     }

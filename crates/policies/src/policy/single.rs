@@ -10,13 +10,16 @@
 //! same time, as in the weighted LRU of Dahlin, put between two queues. K is what a disk costs more than a peer over what a peer costs more
 //! than the node's own memory, as measured.
 //!
+//! The home is asked where that pays, by what blocks have cost lately, as `hscc ask=measured` does, and always where a disk costs much more than a peer
+//! (`ask=measured`). What is read past the home stays with its reader and with the primary.
+//!
 //! The homes of a volume whose primary keeps no copies of what others read (`attached = "network"`) are other nodes. A block that a home does not
 //! keep, since it has no card or is gone, stays with its reader, which tells the home.
 //!
 //! Unfit where most reads repeat at one node and a peer is not much faster than the disk: each first read goes by the home.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 
 use cards_core::policy::{
     Ages, Answer, Asker, Context, Delivery, Eviction, Fetched, Offer, Policy, Room, View,
@@ -45,6 +48,9 @@ const PASSING: u32 = 1 << 16;
 /// The tag of an only copy of which the home was told.
 const TOLD: u32 = 1 << 17;
 
+/// Blocks that the primary remembers having been asked for past their homes: more than are being read, unless reads have failed.
+const DIRECT: usize = 1024;
+
 /// When a reader keeps a replica.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Admit {
@@ -66,6 +72,8 @@ enum Weigh {
 /// In sixteenths: how much longer an only copy is kept.
 const EVEN: u64 = 16;
 const MOST: u64 = 64 * EVEN;
+/// A disk is dear from here on.
+const DEAR: u64 = 8 * EVEN;
 
 /// Nanoseconds, where there is no clock to measure with: an NVMe disk and a network of 25 Gbit/s.
 const NOMINAL_PEER: u64 = 45_000;
@@ -86,6 +94,8 @@ struct Single {
     last: Option<(BlockId, NodeId)>,
     /// The block that was tagged [`PASSING`] last.
     passing: Option<BlockId>,
+    /// At the primary: blocks that readers have asked for past the home, and that are being read.
+    direct: BTreeSet<BlockId>,
 }
 
 /// The first block of a run, whose home is that of all: a request of several blocks goes to few nodes.
@@ -138,13 +148,14 @@ impl Single {
         }
     }
 
-    /// Whether the home of a block is asked for it.
+    /// Whether the home of a block is asked for it: where the disk is dear, always, since what all keep in one place is what keeps reads from it.
     fn home_pays<C: core::ops::Deref<Target = cards_core::Cache>>(
         &self,
         cx: &View<'_, C>,
         block: BlockId,
     ) -> bool {
-        self.costs.as_ref().is_none_or(|costs| costs.home_pays(block, cx.me() == cx.disk_node()))
+        let at_disk = cx.me() == cx.disk_node();
+        self.costs.as_ref().is_none_or(|costs| self.worth() >= DEAR || costs.home_pays(block, at_disk))
     }
 
     /// Another node keeps what has come: the home, which was asked. (What has come for others is kept here, which they take for the home.)
@@ -171,6 +182,10 @@ impl Policy for Single {
         }
     }
 
+    fn has_fetches_for_others(&self) -> bool {
+        true
+    }
+
     /// Who asks takes this node for the home. The primary reads its own disk for itself.
     fn fetches_for(&self, cx: &View<'_>, block: BlockId, asker: Asker) -> bool {
         let is_known = || Self::holder(cx, block).is_some_and(|holder| holder != asker.requester);
@@ -180,6 +195,14 @@ impl Policy for Single {
     fn asked(&mut self, cx: &mut Context<'_>, block: BlockId, asker: Asker, to: Option<NodeId>) {
         if let Some(costs) = self.costs.as_mut().filter(|_| asker.via == cx.me()) {
             costs.asked(block, false);
+        }
+        // Nobody else knows where it will be: it stays here, for those that ask next.
+        let is_direct = asker.via == asker.requester && asker.requester != self.home(cx, block);
+        if is_direct && cx.me() == cx.disk_node() && asker.requester != cx.me() && !cx.is_resident(block) {
+            if self.direct.len() >= DIRECT {
+                self.direct.clear();
+            }
+            self.direct.insert(block);
         }
         if asker.requester != cx.me() && Self::holder(cx, block) == Some(asker.requester) {
             Self::set_holder(cx, block, None);
@@ -199,6 +222,9 @@ impl Policy for Single {
 
     fn keeps(&mut self, cx: &mut Context<'_>, block: BlockId, delivery: Delivery) -> bool {
         if delivery.from == cx.me() && delivery.for_others && self.home(cx, block) != cx.me() {
+            if self.direct.remove(&block) {
+                return true;
+            }
             let last = self.passing.replace(block);
             if let Some(last) = last.filter(|&last| cx.tag(last) == PASSING) {
                 cx.discard(last);
@@ -224,7 +250,7 @@ impl Policy for Single {
 
     fn filled(&mut self, cx: &mut Context<'_>, block: BlockId, delivery: Delivery) {
         let (me, home) = (cx.me(), self.home(cx, block));
-        if home != me && delivery.from == me && delivery.for_others {
+        if self.passing == Some(block) && delivery.from == me && delivery.for_others {
             cx.set_tag(block, PASSING);
             cx.cool(block);
         }
@@ -363,6 +389,7 @@ pub(super) const ENTRY: Entry = Entry {
             })?,
             last: None,
             passing: None,
+            direct: BTreeSet::new(),
             seen: None,
             absent: BTreeMap::new(),
             peer: Typical::default(),
@@ -383,6 +410,7 @@ mod tests {
             costs: None,
             last: None,
             passing: None,
+            direct: BTreeSet::new(),
             absent: BTreeMap::new(),
             peer: Typical::default(),
             disk: Typical::default(),

@@ -132,3 +132,22 @@ fn a_home_without_a_card_is_passed_over() {
     }
     assert_eq!(c.disk_reads, reads + 1);
 }
+
+/// The primary sends the home's question on to the last writer, which waits at the home for its own read: it has lost its copy.
+#[test]
+fn a_last_writer_that_waits_at_the_home_does_not_keep_the_home_waiting() {
+    let mut c = Cluster::new(SINGLE);
+    let block = run_of(&c, 3);
+    c.write(1, block);
+    c.read(0, block + 1);
+    c.give(1, Input::DropCaches);
+    let body = Body::Note { block, note: Note { kind: 1, value: 0 } };
+    let message = Message { volume: V, shard: 0, through: Stamp(0), free: 0, body };
+    c.give(3, Input::Message { from: NodeId(1), message, payload: Payload::None });
+    for node in [4, 1] {
+        c.give(node, Input::Read { token: Token(9), block: BlockId::new(V, block) });
+    }
+    c.run();
+    let ready = c.answers.iter().filter(|(_, output)| matches!(output, Output::Ready { .. })).count();
+    assert_eq!(ready, 2, "{:?}", c.log);
+}

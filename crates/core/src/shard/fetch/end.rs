@@ -45,6 +45,11 @@ impl Shard {
                 self.with_policy(block.volume, |policy, cx| policy.filled(cx, block, delivery));
             }
         }
+        // Whether or not it is kept here: a kernel may keep pages of what its clients get, which go where the lock goes.
+        let place = self.place(block.index);
+        if let Some(volume) = self.volumes.get_mut(&block.volume) {
+            volume.card.held.used(place, self.now);
+        }
         self.hand_out(&fetch, slot, Origin::delivered(source), source);
         self.put_back(Payload::Slot(slot));
     }
