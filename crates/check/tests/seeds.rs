@@ -45,7 +45,8 @@ fn a_run_without_faults_costs_little() {
 fn a_policy_with_homes_that_fetch_for_others_keeps_what_is_promised() {
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
     for policy in ["single", "single ask=home admit=1"] {
-        let overrides = Overrides { policy: Some(policy.into()), ..Overrides::default() };
+        let choice = cards_user_policy::Choice::new(policy).expect("a policy of this name");
+        let overrides = Overrides { policy: Some(choice), ..Overrides::default() };
         let summary = run_seeds(1..=SEEDS / 2, jobs, &|options| overrides.apply(options), &|_| {});
         if let Some((seed, failure)) = summary.failed {
             panic!(
