@@ -19,7 +19,7 @@
 //! Unfit where most reads repeat at one node and a peer is not much faster than the disk: each first read goes by the home.
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use cards_core::policy::{
     Ages, Answer, Asker, Context, Delivery, Eviction, Fetched, Offer, Policy, Room, View,
@@ -47,6 +47,9 @@ const PASSING: u32 = 1 << 16;
 
 /// The tag of an only copy of which the home was told.
 const TOLD: u32 = 1 << 17;
+
+/// Blocks on their way past the primary, at most.
+const BURST: usize = 64;
 
 /// Blocks that the primary remembers having been asked for past their homes: more than are being read, unless reads have failed.
 const DIRECT: usize = 1024;
@@ -92,8 +95,8 @@ struct Single {
     costs: Option<Costs>,
     /// The block that has come last, and whom it was asked of.
     last: Option<(BlockId, NodeId)>,
-    /// The block that was tagged [`PASSING`] last.
-    passing: Option<BlockId>,
+    /// Blocks that were tagged [`PASSING`] last, the oldest first: as many as requests of several blocks have under way.
+    passing: VecDeque<BlockId>,
     /// At the primary: blocks that readers have asked for past the home, and that are being read.
     direct: BTreeSet<BlockId>,
 }
@@ -225,9 +228,14 @@ impl Policy for Single {
             if self.direct.remove(&block) {
                 return true;
             }
-            let last = self.passing.replace(block);
-            if let Some(last) = last.filter(|&last| cx.tag(last) == PASSING) {
-                cx.discard(last);
+            self.passing.push_back(block);
+            let most = (cx.capacity().0 as usize / 8).clamp(1, BURST);
+            while self.passing.len() > most
+                && let Some(oldest) = self.passing.pop_front()
+            {
+                if cx.tag(oldest) == PASSING {
+                    cx.discard(oldest);
+                }
             }
             return true;
         }
@@ -250,7 +258,7 @@ impl Policy for Single {
 
     fn filled(&mut self, cx: &mut Context<'_>, block: BlockId, delivery: Delivery) {
         let (me, home) = (cx.me(), self.home(cx, block));
-        if self.passing == Some(block) && delivery.from == me && delivery.for_others {
+        if self.passing.back() == Some(&block) && delivery.from == me && delivery.for_others {
             cx.set_tag(block, PASSING);
             cx.cool(block);
         }
@@ -388,7 +396,7 @@ pub(super) const ENTRY: Entry = Entry {
                 _ => None,
             })?,
             last: None,
-            passing: None,
+            passing: VecDeque::new(),
             direct: BTreeSet::new(),
             seen: None,
             absent: BTreeMap::new(),
@@ -409,7 +417,7 @@ mod tests {
             seen: None,
             costs: None,
             last: None,
-            passing: None,
+            passing: VecDeque::new(),
             direct: BTreeSet::new(),
             absent: BTreeMap::new(),
             peer: Typical::default(),

@@ -36,9 +36,14 @@ fn another_policy_than_the_disks_is_refused_by_name() {
 /// Caches much smaller than the volume, everybody reads at random: evictions, forwards and stores at every node.
 #[test]
 fn every_policy_returns_the_right_bytes_under_pressure() {
-    for (policy, attached) in
-        [("rd", "computer"), ("hscc", "computer"), ("hscc", "network"), ("hdc", "computer")]
-    {
+    for (policy, attached) in [
+        ("rd", "computer"),
+        ("hscc", "computer"),
+        ("hscc", "network"),
+        ("hdc", "computer"),
+        ("single", "computer"),
+        ("single ask=home", "network"),
+    ] {
         let dir = scratch();
         let mut disk = Disk::file(&image(dir.path(), "disk.img"));
         (disk.policy, disk.attached) = (policy.into(), attached);
