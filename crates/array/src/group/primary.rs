@@ -11,7 +11,7 @@
 mod repair;
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::mem;
 
@@ -124,6 +124,8 @@ struct Put<P> {
     /// All columns that must have it have it, or none of them could do it.
     is_complete: bool,
     has_failed: bool,
+    /// What is around it was compared with checksums before: it is not begun once more.
+    is_second: bool,
     since: Instant,
     again: Again,
 }
@@ -147,6 +149,7 @@ impl<P> Put<P> {
             unfit: Mask::default(),
             is_complete: false,
             has_failed: false,
+            is_second: false,
             since: now,
             again: Again::first(now, timing),
         }
@@ -273,6 +276,10 @@ pub(super) struct Primary<P> {
     gets: BTreeMap<u64, Get>,
     /// What is being compared with checksums.
     verifies: BTreeMap<Token, Extent>,
+    /// Writes that no column could do, which begin once more when what is around them has been compared, under the same token.
+    compares: BTreeMap<Token, Write<P>>,
+    /// Those that do.
+    compared: BTreeSet<Token>,
     /// Repairs that have ended.
     mended: Vec<Mended>,
     hardens: BTreeMap<u64, Harden>,
@@ -336,6 +343,8 @@ impl<P: Clone> Primary<P> {
             puts: BTreeMap::new(),
             gets: BTreeMap::new(),
             verifies: BTreeMap::new(),
+            compares: BTreeMap::new(),
+            compared: BTreeSet::new(),
             mended: Vec::new(),
             hardens: BTreeMap::new(),
             reopened: Vec::new(),
@@ -398,7 +407,14 @@ impl<P: Clone> Primary<P> {
             }
         }
         let verifies = mem::take(&mut self.verifies).into_iter();
-        again.extend(verifies.map(|(token, extent)| (token, Command::Verify { extent })));
+        again.extend(verifies.map(|(token, extent)| {
+            let command = match self.compares.remove(&token) {
+                Some(Write { extent, payload, origin }) => Command::Write { extent, payload, origin },
+                None => Command::Verify { extent },
+            };
+            (token, command)
+        }));
+        self.compared.clear();
         self.mended.clear();
         let hardens = mem::take(&mut self.hardens).into_values();
         again.extend(hardens.filter_map(|harden| Some((harden.token?, Command::Flush))));
@@ -1061,7 +1077,9 @@ impl<P: Clone> Primary<P> {
             Known::New => {
                 let origin = origin.map(|origin| Origin { oldest: self.oldest(&origin), ..origin });
                 let (targets, reason) = (self.written(), Reason::Command(token));
-                self.put(Put::new(now, &self.timing, (extent, payload, origin), reason, targets), out);
+                let put = Put::new(now, &self.timing, (extent, payload, origin), reason, targets);
+                let is_second = self.compared.remove(&token);
+                self.put(Put { is_second, ..put }, out);
             }
         }
     }

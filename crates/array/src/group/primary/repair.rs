@@ -8,9 +8,9 @@
 //! remembers. A primary that has just taken over forgets what the source remembers then, and the group begins another term. One that goes on does
 //! its open commands again: all others are at all columns.
 
-use super::{FillStep, Get, Primary, Put, Reason};
+use super::{FillStep, Get, Primary, Put, Reason, Write};
 use crate::group::extents::Extent;
-use crate::group::io::{CommandError, Output, Outputs, Token};
+use crate::group::io::{Command, CommandError, Output, Outputs, Token};
 use crate::group::message::Memory;
 use crate::group::mistakes::Mistake;
 use cards_core::Instant;
@@ -62,8 +62,15 @@ impl<P: Clone> Primary<P> {
 
     fn end_verify(&mut self, token: Token) {
         let is_open = self.gets.values().any(|get| get.reason == Reason::Verify(token));
-        if !is_open && self.verifies.remove(&token).is_some() {
-            self.results.push_back((token, None));
+        if is_open || self.verifies.remove(&token).is_none() {
+            return;
+        }
+        match self.compares.remove(&token) {
+            Some(Write { extent, payload, origin }) => {
+                self.compared.insert(token);
+                self.waiting.push_front((token, Command::Write { extent, payload, origin }));
+            }
+            None => self.results.push_back((token, None)),
         }
     }
 
@@ -277,7 +284,7 @@ impl<P: Clone> Primary<P> {
             let sources = self.sources(put.reason);
             let has_it = sources.without(Mask(!confirmed.0));
             if has_it == Mask::default() && confirmed.with(put.damaged()).covers(must) {
-                self.fail(number, out);
+                self.fail(now, number, out);
                 continue;
             }
             for column in damaged.columns() {
@@ -295,20 +302,39 @@ impl<P: Clone> Primary<P> {
         }
     }
 
-    /// No column in sync could do a write.
-    fn fail(&mut self, number: u64, out: &mut Outputs<P>) {
+    /// No column in sync could do a write. Where they are not damaged in the same units, they have what each lacks.
+    fn fail(&mut self, now: Instant, number: u64, out: &mut Outputs<P>) {
         let unit = self.size.unit_bytes;
         let Some(put) = self.puts.get_mut(&number) else { return };
         (put.is_complete, put.has_failed) = (true, true);
-        for &(column, extent) in &put.damage {
-            out.push(Output::Damaged { column, extent, is_repaired: false });
-        }
-        if let Reason::Command(token) = put.reason {
-            refuse(token, CommandError::Damaged, out);
+        let whole = put.extent.whole(unit);
+        let has = |column: u8, extent: Extent| {
+            !put.damage
+                .iter()
+                .any(|(other, damaged)| *other == column && damaged.whole(unit).overlaps(extent))
+        };
+        let is_elsewhere = |&(column, extent): &(u8, Extent)| {
+            put.damaged().columns().any(|other| other != column && has(other, extent.whole(unit)))
+        };
+        let may_help = !put.is_second && put.damage.iter().any(is_elsewhere);
+        match put.reason {
+            Reason::Command(token) if may_help => {
+                let Put { extent, payload, origin, .. } = put.clone();
+                self.compares.insert(token, Write { extent, payload, origin });
+                self.verify(now, token, whole, out);
+            }
+            reason => {
+                for &(column, extent) in &put.damage {
+                    out.push(Output::Damaged { column, extent, is_repaired: false });
+                }
+                if let Reason::Command(token) = reason {
+                    refuse(token, CommandError::Damaged, out);
+                }
+            }
         }
         // The column being filled may have done it.
         if let Some(fill) = &mut self.fill {
-            fill.todo.push_back(put.extent.whole(unit));
+            fill.todo.push_back(whole);
         }
     }
 

@@ -357,6 +357,24 @@ fn what_rots_at_all_columns_fails_until_it_is_written_anew() {
     assert!(unreadable > 0, "no client has met it");
 }
 
+/// A write of parts of two units finds one damaged at each column: each has what the other lacks.
+#[test]
+fn what_rots_here_at_one_column_and_there_at_another_fails_no_write() {
+    for seed in 0..100 {
+        let (mut world, _) = serving(seed, 2 + seed as usize % 2, None);
+        let writes = world.counts.writes;
+        for _ in 0..8 {
+            world.rots(0, 0);
+            (1..world.nodes.len()).for_each(|node| world.rots(node, 4));
+            world.run(world.now + 40 * MS);
+        }
+        assert_eq!((world.wrong.clone(), world.counts.unreadable), (None, 0), "seed {seed}");
+        assert!(world.counts.writes > writes, "seed {seed}");
+        world.scrub();
+        assert_eq!(world.wrong, None, "seed {seed}");
+    }
+}
+
 /// The one column in sync has rotted where another one has missed writes: that one is filled with the rest, and is in sync only when clients have
 /// written this anew.
 #[test]
