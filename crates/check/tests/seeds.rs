@@ -80,7 +80,7 @@ fn what_a_driver_of_mirrors_does_wrong_is_found() {
     for (mistake, seed) in [
         (DriverMistake::IgnoreOrigins, 73),
         (DriverMistake::IgnoreRight, 1),
-        (DriverMistake::ForgetAcquainted, 61),
+        (DriverMistake::ForgetAcquainted, 85),
         (DriverMistake::ForgetLife, 26),
         (DriverMistake::ForgetFua, 1),
         (DriverMistake::AnswerStopped, 24),
