@@ -18,6 +18,7 @@ A seed draws everything: nodes, volumes, policies, faults, clients. The same see
 With -v a single --seed prints its trace: every input and output of every node.
 When a seed fails, simpler runs are tried that fail in the same way: without kinds of faults, with fewer
 nodes, writers and clients, with a shorter storm. The command that replays the simplest one is printed.
+`--policy ./mine.wasm` is a policy of your own (`cards policy new`).
 Ctrl-C prints what is finished. With --json the output is exactly one object.
 
 Exit status: 0 nothing found, 1 a promise was broken, 2 wrong usage, 3 something never completed,
@@ -27,7 +28,6 @@ or more), 130 stopped by Ctrl-C. `--seeds N..` goes on until it is stopped.
 Examples:
   cards check --seeds 1..40
   cards check --seeds 1..20 --policy 'hscc depth=3' --no-crashes --loss 100 --json
-  cards check --seeds 1..100 --policy ./mine.wasm
   cards check --seed 7 --nodes 2 --storm-ms 500")]
 pub(crate) struct Check {
     #[command(flatten)]

@@ -24,7 +24,7 @@ pub(super) async fn join(
     // As with lives: later than the last, also if the clock was set back.
     let incarnation = Incarnation((now.0).max(before.membership + 1));
     let seat = Seat { name: config.node.clone(), incarnation };
-    let mut waited_until: Option<Instant> = None;
+    let mut patience = Patience::default();
     loop {
         let join = Join {
             cluster: config.cluster.clone(),
@@ -43,15 +43,14 @@ pub(super) async fn join(
                 return Ok((seat, membership.lease, NodeId(number)));
             }
             Err(Error::Refused(Refusal::NameInUse { wait_ms, .. }))
-                if waited_until.is_none_or(|until| Instant::now() < until) =>
+                if patience.lasts(Instant::now(), Duration::from_millis(wait_ms)) =>
             {
                 let wait = Duration::from_millis(wait_ms);
-                if waited_until.is_none() {
+                if patience.is_new() {
                     tracing::info!(
                         "a member is called {}; if it was this node's last process, it is declared dead in {wait:?}",
                         config.node
                     );
-                    waited_until = Some(Instant::now() + wait + RETRY * 2);
                 }
                 if let Some(starting) = starting {
                     let reason =
@@ -62,5 +61,74 @@ pub(super) async fn join(
             }
             Err(error) => return Err(failed(error)),
         }
+    }
+}
+
+/// How long a member of this node's name is waited for: until its lease has ended, as was said last. A node that begins to lead the registry
+/// gives every member a lease anew, so it may end later than was said before; where that happens again and again, it is renewed.
+#[derive(Default)]
+struct Patience {
+    until: Option<Instant>,
+    asked: u32,
+    /// How often it ended later than was said before.
+    anew: u32,
+}
+
+impl Patience {
+    /// Leaders that may follow each other in the time of one lease.
+    const LEADERS: u32 = 2;
+    /// The same end is said a little later or earlier, by how long an answer takes.
+    const BLUR: Duration = Duration::from_millis(200);
+
+    /// The lease ends after `wait`: whether that is waited for.
+    fn lasts(&mut self, now: Instant, wait: Duration) -> bool {
+        let ends = now + wait + RETRY * 2;
+        self.asked += 1;
+        let until = *self.until.get_or_insert(ends);
+        if until + Self::BLUR < ends && self.anew < Self::LEADERS {
+            self.anew += 1;
+            self.until = Some(ends);
+        }
+        self.until.is_some_and(|until| now < until)
+    }
+
+    /// It was asked once.
+    fn is_new(&self) -> bool {
+        self.asked == 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEASE: Duration = Duration::from_secs(3);
+
+    #[test]
+    fn the_end_of_a_lease_is_waited_for() {
+        let (begin, mut patience) = (Instant::now(), Patience::default());
+        let at = |ms| Duration::from_millis(ms);
+        for ms in (0..3900).step_by(500) {
+            assert!(patience.lasts(begin + at(ms), LEASE.saturating_sub(at(ms))), "{ms}");
+        }
+        assert!(!patience.lasts(begin + at(4000), Duration::ZERO), "it should have ended");
+    }
+
+    #[test]
+    fn a_lease_that_a_new_leader_gave_is_waited_for_as_well() {
+        let (begin, mut patience) = (Instant::now(), Patience::default());
+        assert!(patience.lasts(begin, LEASE));
+        // Nobody led the registry meanwhile.
+        let later = begin + Duration::from_millis(6700);
+        assert!(patience.lasts(later, Duration::from_millis(2200)));
+        assert!(patience.lasts(later + Duration::from_millis(2200), Duration::ZERO));
+        assert!(!patience.lasts(later + Duration::from_millis(3300), Duration::ZERO));
+    }
+
+    #[test]
+    fn another_process_of_the_name_is_not_waited_for_for_ever() {
+        let (begin, mut patience) = (Instant::now(), Patience::default());
+        let ends = (0..100).find(|n| !patience.lasts(begin + RETRY * *n, LEASE - RETRY));
+        assert!(ends.is_some_and(|n| RETRY * n < LEASE * 3), "{ends:?}");
     }
 }
