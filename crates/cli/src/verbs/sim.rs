@@ -48,7 +48,6 @@ Examples:
   cards sim gen:boot:nodes=8,hot=8MiB --machine lan25-object --cache 1M,2M,4M --policy rd,hdc,hscc
   cards sim gen:oltp:nodes=4,bytes=64MiB,requests=20k --nodes 4 --machine now --block 8K \\
       --policy rd,'hscc depth=3' --cache 5%,20% --warmup 30% --plot oltp.svg
-  cards sim gen:oltp --policy rd,hscc,./mine.wasm --cache 5%,20%
   cards sim gen:scan:mb=30 --machine cards2003 --policy hscc --cache 8M+16M+16M --json"
 )]
 pub(crate) struct Sim {
