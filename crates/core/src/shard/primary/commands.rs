@@ -163,7 +163,12 @@ impl Shard {
         let known = answers.get(place).filter(|_| !makes(Mistake::RepeatCommands));
         if let Some(known) = known {
             if let Some(outcome) = known {
-                let grant = self.grant_of(from, id, &blocks, turn);
+                // One that was refused took no turn: its node would count what it is giving up just now as given to it anew.
+                let is_refused = matches!(outcome.result, Err(IoError::Invalid | IoError::NotPermitted));
+                let grant = match is_refused {
+                    true => Grant::default(),
+                    false => self.grant_of(from, id, &blocks, turn),
+                };
                 self.send_done(from, id, (generation, request), outcome, grant);
             }
             self.put_back(payload);

@@ -85,7 +85,7 @@ impl Patience {
         let ends = now + wait + RETRY * 2;
         self.asked += 1;
         let until = *self.until.get_or_insert(ends);
-        if until + Self::BLUR < ends && self.anew < Self::LEADERS {
+        if !wait.is_zero() && until + Self::BLUR < ends && self.anew < Self::LEADERS {
             self.anew += 1;
             self.until = Some(ends);
         }
