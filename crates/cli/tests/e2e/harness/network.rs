@@ -13,7 +13,7 @@ use super::process::{Process, sh};
 use super::tools::{is_root, missing};
 
 /// Longer than any test here runs.
-const LIFE: Duration = Duration::from_secs(900);
+const LIFE: Duration = Duration::from_secs(3_600);
 const PORT: u16 = 7_400;
 
 /// The switch and the nodes' ends of its cables. Nodes count from 1.

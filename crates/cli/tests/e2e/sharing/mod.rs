@@ -11,6 +11,7 @@ mod crowd;
 mod faults;
 mod history;
 mod late;
+mod mirror;
 mod planted;
 mod probe;
 mod quiet;
