@@ -77,7 +77,7 @@ use primary::{HandOver, Primary};
 pub use exclusivity::KeptExclusivity;
 pub use extents::{EXTENTS_MAX, Extent, Extents};
 pub use fence::GroupTiming;
-pub use io::{Answer, Command, CommandError, Disk, Op, Output, Record, Token, Work, WorkError};
+pub use io::{Answer, Command, CommandError, Disk, Marks, Op, Output, Record, Token, Work, WorkError};
 pub use map::{COLUMNS_MAX, Map, MapColumn, MapError, Member, Placement, State, Term};
 pub use map_bytes::{MAP_BYTES_MAX, MapBytesError};
 pub use message::{Memory, Message, Report};
@@ -267,6 +267,12 @@ impl<P: Clone> Group<P> {
         self.settle(now);
     }
 
+    /// The disk of the own column has noted which regions are dirty. A driver says so before it tells that a write has ended which
+    /// has waited for that.
+    pub fn marked(&mut self, marks: Marks) {
+        self.column.marks = marks.max(self.column.marks);
+    }
+
     /// An operation of the own column has ended: with the bytes, if it was a read.
     pub fn done(&mut self, now: Instant, op: Op, result: Result<Option<P>, WorkError>) {
         if let Some(purpose) = self.out.ops.remove(&op) {
@@ -369,8 +375,8 @@ impl<P: Clone> Group<P> {
                 }
                 self.column.seal(now, *map, &mut self.out);
             }
-            Message::Beacon { term, member, sequence, floor } => {
-                self.column.beacon(now, from, term, member, sequence, &mut self.out);
+            Message::Beacon { term, member, sequence, floor, marks } => {
+                self.column.beacon(now, from, (term, marks), member, sequence, &mut self.out);
                 self.column.stable(term, floor, &mut self.out);
             }
             Message::Get { .. }
@@ -395,10 +401,10 @@ impl<P: Clone> Group<P> {
                     self.step_down(now);
                 }
             }
-            Message::Here { disk, generation, in_sync_epoch } => {
+            Message::Here { disk, generation, in_sync_epoch, marks } => {
                 if let Some(primary) = &mut self.primary
                     && matches!(self.asked, Asked::Nothing)
-                    && let Some(map) = primary.here(from, disk, generation, in_sync_epoch)
+                    && let Some(map) = primary.here(from, disk, generation, (in_sync_epoch, marks))
                 {
                     self.propose(map);
                 }
@@ -499,11 +505,11 @@ impl<P: Clone> Group<P> {
             }
         } else if !self.column.failed {
             let Record { generation, in_sync_epoch, .. } = self.column.record;
-            let disk = self.column.disk;
+            let (disk, marks) = (self.column.disk, self.column.marks);
             // A process that the map names may be gone, and an earlier primary go on because no column was sealed for the map.
             for column in map.in_sync() {
                 let node = map.columns[usize::from(column)].node;
-                self.out.send(node, Message::Here { disk, generation, in_sync_epoch });
+                self.out.send(node, Message::Here { disk, generation, in_sync_epoch, marks });
             }
         }
     }

@@ -52,7 +52,7 @@ use settle::Settle;
 use sums::Sums;
 use tables::Tables;
 
-use crate::group::Extents;
+use crate::group::{Extents, Marks};
 
 pub use effect::{Answer, Effect, Io, StoreError, Ticket};
 pub use open::{OpenError, Opener, Tuning, tables_length};
@@ -72,6 +72,11 @@ pub struct Store {
     regions: Regions,
     sums: Sums,
     requests: BTreeMap<Ticket, Request>,
+    /// How often regions were noted as dirty when the disk was opened, and by the end of the last cycle.
+    marks_found: Marks,
+    marks: Marks,
+    /// Columns that a group has begun on in this process.
+    begun: BTreeSet<ColumnKey>,
     /// Who waits for the end of a cycle of the tables.
     waiting: BTreeMap<u64, Vec<Wait>>,
     ios: BTreeMap<u64, Purpose>,
@@ -531,6 +536,7 @@ impl Store {
 
     fn cycle_ended(&mut self, now: u64, out: &mut Vec<Effect>) {
         let cycle = self.tables.end();
+        self.marks = self.tables.marks();
         self.announce(cycle);
         self.regions.cycle_ended(cycle);
         let later = self.waiting.split_off(&(cycle + 1));

@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
-use cards_array::group::{Answer, Map, Member};
+use cards_array::group::{Answer, Map, Marks, Member};
 use cards_coordinator::{
     Change, Coordinator, Etcd, EtcdConfig, GroupRegister, NewMap, Refusal, Remote, RemoteConfig, Terms,
     ToldColumn, WallClock,
@@ -59,7 +59,7 @@ async fn two_processes(home: &Coordinator, number: u32) {
     assert_eq!(of_b.propose(&by_b).await, Answer::NotTaken);
     assert_eq!(read(&mut of_b).await, by_a);
     // What a process knows from others it may propose upon without having read it.
-    let next = by_a.without(A, 1, 2).unwrap();
+    let next = by_a.without(A, 1, 2, Marks(0)).unwrap();
     assert_eq!(of_a.propose(&next).await, Answer::Taken);
     let mut late = GroupRegister::new(home.clone(), number);
     assert_eq!(late.propose(&next).await, Answer::Taken, "it is there already");
@@ -92,7 +92,7 @@ async fn in_doubt(
     proxy.cut(request, true, || {});
     let _ = home.view().await;
     assert!(proxy.is_cut());
-    let next = first.without(first.primary, 1, 1).unwrap();
+    let next = first.without(first.primary, 1, 1, Marks(0)).unwrap();
     assert_eq!(register.propose(&next).await, Answer::Unknown);
     assert_eq!(register.propose(&next).await, Answer::Unknown, "a read comes first");
     assert_eq!(register.read().await, Answer::Unknown, "nobody answers");

@@ -1,6 +1,6 @@
 //! Volumes over managed disks: placement, what nodes say of columns, maps, and what is refused.
 
-use cards_array::group::{KeptExclusivity, Map, Member, State, Term};
+use cards_array::group::{KeptExclusivity, Map, Marks, Member, State, Term};
 use cards_coordinator::{
     AttachMode, Change, ColumnState, GROUP_NUMBER_MIN, GroupState, NewExclusivity, NewGroup, NewMap, Record,
     Refusal, Registry, ToldColumn, ToldDisk,
@@ -336,7 +336,7 @@ fn a_map_is_replaced_by_the_next_one_only() {
     let mut registry = with_volume();
     let first = map_of(&registry);
     let (a, b) = (Member { node: NodeId(0), incarnation: 1 }, first.primary);
-    let (by_a, by_b) = (first.taken_over(a).unwrap(), first.without(b, 1, 1).unwrap());
+    let (by_a, by_b) = (first.taken_over(a).unwrap(), first.without(b, 1, 1, Marks(0)).unwrap());
     let (late, put_b) =
         (Change::PutMap(new_map(&registry, &by_a)), Change::PutMap(new_map(&registry, &by_b)));
     do_all(&mut registry, [put_b.clone()]);
@@ -370,7 +370,7 @@ fn a_map_is_replaced_by_the_next_one_only() {
 fn a_proposal_is_taken_no_more_when_the_fence_was_raised() {
     let mut registry = with_volume();
     let first = map_of(&registry);
-    let next = first.without(first.primary, 1, 1).unwrap();
+    let next = first.without(first.primary, 1, 1, Marks(0)).unwrap();
     let late = new_map(&registry, &next);
     let raise = Change::FenceMap { number: late.number, fence: late.fence };
     do_all(&mut registry, [raise.clone(), raise]);
@@ -403,7 +403,7 @@ fn which_card_is_exclusive_is_noted_by_the_primary_of_the_map_only_and_goes_with
     assert!(!registry.apply(at(0), &put(noted(&first, 1, 7))).unwrap().changed, "it was under way for long");
     assert_eq!(held(&registry), noted(&first, 2, 8));
 
-    let dropped = first.without(first.primary, 1, 1).unwrap();
+    let dropped = first.without(first.primary, 1, 1, Marks(0)).unwrap();
     let dropped = Change::PutMap(new_map(&registry, &dropped));
     do_all(&mut registry, [dropped, put(noted(&first, 3, 9))]);
     let again = Member { incarnation: 2, ..first.primary };
@@ -530,7 +530,7 @@ fn a_copy_is_replaced_step_by_step() {
     assert!(matches!(refused(&registry, &gone), Refusal::NotBeingRemoved { .. }), "the map has it");
 
     let mut registry = with_successor();
-    let stays = map_of(&registry).without(HOME, 2, 4).unwrap().term;
+    let stays = map_of(&registry).without(HOME, 2, 4, Marks(0)).unwrap().term;
     let without = map_of(&registry).retired(HOME, 2, Some(1)).unwrap();
     assert_eq!(without.term, stays);
     let lacks = refused(&registry, &Change::PutMap(new_map(&registry, &without)));
@@ -630,7 +630,7 @@ fn what_cannot_be_replaced_is_refused_with_the_reason() {
     // A stale copy gives way to one at the same node.
     let mut registry = with_volume();
     do_all(&mut registry, [put("a", ToldDisk { name: "e".into(), ..told_disk(6, 30 * MIB) })]);
-    change_map(&mut registry, |map| map.without(HOME, 1, 1).unwrap());
+    change_map(&mut registry, |map| map.without(HOME, 1, 1, Marks(0)).unwrap());
     do_all(&mut registry, [replace(1, Some(6))]);
     assert_eq!(registry.view().groups["v"].columns[2].node, "a");
 }
@@ -641,7 +641,7 @@ fn a_stale_copy_is_forced_only_when_none_in_sync_is_there() {
     let mut registry = with_volume();
     let needless = refused(&registry, &force(1));
     assert!(matches!(&needless, Refusal::ForceNotNeeded { copy, .. } if copy == "b:d"), "{needless}");
-    change_map(&mut registry, |map| map.without(HOME, 1, 1).unwrap());
+    change_map(&mut registry, |map| map.without(HOME, 1, 1, Marks(0)).unwrap());
     assert!(matches!(refused(&registry, &force(2)), Refusal::ForceNotNeeded { .. }));
     do_all(&mut registry, [Change::Left { seat: seat("b", 1) }]);
     assert!(matches!(refused(&registry, &force(1)), Refusal::MapNotTaken { .. }), "seen before it changed");

@@ -131,6 +131,8 @@ pub(crate) struct Counts {
     damaged: AtomicU64,
     /// Regions whose checksums are not known.
     unsure: AtomicU64,
+    /// See [`cards_array::group::Marks`].
+    marks: AtomicU64,
 }
 
 /// What is on a managed disk that nobody uses.

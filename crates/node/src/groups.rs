@@ -212,6 +212,7 @@ impl Local {
             Work::Write { extent, .. } => extent.length,
             _ => 0,
         };
+        let marked = column.clone();
         column.submit(work, move |result: Result<Option<Vec<u8>>, JobError>| {
             match &result {
                 Ok(Some(bytes)) => counts.has_read(bytes.len() as u64),
@@ -229,7 +230,13 @@ impl Local {
                     WorkError::Disk
                 }
             });
-            home.call(move |local| local.same_group(of, begun, |group, now| group.done(now, op, result)));
+            let marks = marked.marks();
+            home.call(move |local| {
+                local.same_group(of, begun, |group, now| {
+                    group.marked(marks);
+                    group.done(now, op, result);
+                });
+            });
         });
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use cards_array::group::{Disk, Extent, Extents, Record, Work, WorkError};
+use cards_array::group::{Disk, Extent, Extents, Marks, Record, Work, WorkError};
 use cards_core::VolumeSpec;
 use cards_layout::format::Uuid;
 
@@ -20,6 +20,8 @@ pub(crate) struct Column {
     /// Writes to each region whose release has not come.
     held: Vec<u32>,
     dirty: BTreeSet<u64>,
+    /// How often a region has become dirty.
+    marks: u64,
     missed: BTreeSet<u64>,
     /// Sectors of a unit, which has one checksum.
     unit: u64,
@@ -43,6 +45,7 @@ impl Column {
             region,
             held: vec![0; regions],
             dirty: BTreeSet::new(),
+            marks: 0,
             missed: BTreeSet::new(),
             unit,
             rot: BTreeMap::new(),
@@ -59,6 +62,10 @@ impl Column {
             Extent { offset, length: self.region.min(self.media.sectors() - offset) }
         };
         regions.iter().map(extent).collect()
+    }
+
+    pub(crate) const fn marks(&self) -> Marks {
+        Marks(self.marks)
     }
 
     pub(crate) const fn disk(&self) -> Uuid {
@@ -118,7 +125,8 @@ impl Column {
                 self.held[region as usize] = 1;
             }
         }
-        Disk { disk: self.disk, record: self.record, dirty, missed: self.extents(&self.missed) }
+        let (disk, record, missed) = (self.disk, self.record, self.extents(&self.missed));
+        Disk { disk, record, dirty, missed, marks: self.marks() }
     }
 
     /// What is done before the work is on its way. Returns the writes that a sync covers.
@@ -126,7 +134,7 @@ impl Column {
         if let Work::Write { extent, missed, .. } = work {
             for region in self.regions(*extent) {
                 self.held[region as usize] += 1;
-                self.dirty.insert(region);
+                self.marks += u64::from(self.dirty.insert(region));
                 if *missed {
                     self.missed.insert(region);
                 }

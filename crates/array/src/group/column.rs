@@ -15,7 +15,7 @@ use cards_layout::format::Uuid;
 
 use super::extents::{Extent, Extents};
 use super::fence::{GroupTiming, Promise};
-use super::io::{Disk, Output, Outputs, Purpose, Record, Work, WorkError};
+use super::io::{Disk, Marks, Output, Outputs, Purpose, Record, Work, WorkError};
 use super::map::{Map, Member, State, Term};
 use super::message::{Memory, Message, Report};
 use super::mistakes::{Made, Mistake};
@@ -65,6 +65,10 @@ pub(super) struct Column {
     pub(super) is_outdated: bool,
     /// When the primary was heard of last.
     pub(super) heard: Instant,
+    /// What the disk had counted when it was opened, and when a write ended since.
+    pub(super) marks: Marks,
+    /// What the primary's disk has counted, as that one has said: its node, and in which term.
+    primary_marks: Option<(NodeId, Term, Marks)>,
 }
 
 #[derive(Debug)]
@@ -117,6 +121,8 @@ impl Column {
             failed: false,
             is_outdated: false,
             heard: if forgets { Instant(0) } else { now },
+            marks: disk.marks,
+            primary_marks: None,
         }
     }
 
@@ -265,7 +271,7 @@ impl Column {
         &mut self,
         now: Instant,
         from: NodeId,
-        term: Term,
+        (term, marks): (Term, Marks),
         member: Member,
         sequence: u64,
         out: &mut Outputs<P>,
@@ -280,8 +286,24 @@ impl Column {
             && self.promise.renew(now, member, term, &self.timing)
         {
             self.heard = now;
+            self.note_marks(from, term, marks);
             out.send(from, Message::BeaconAck { member, sequence });
         }
+    }
+
+    /// The primary has said what its disk has counted.
+    fn note_marks(&mut self, primary: NodeId, term: Term, marks: Marks) {
+        if primary == self.me {
+            return;
+        }
+        // In a later term the disk may be one that was put back and filled.
+        let last = self.primary_marks.filter(|last| (last.0, last.1) == (primary, term));
+        self.primary_marks = Some((primary, term, last.map_or(marks, |last| last.2.max(marks))));
+    }
+
+    /// What the disk of a node has counted, if that one was the primary last.
+    pub(super) fn marks_of(&self, node: NodeId) -> Marks {
+        self.primary_marks.filter(|last| last.0 == node).map_or(Marks(0), |last| last.2)
     }
 
     /// All columns have the writes of the term up to `floor`.
@@ -313,7 +335,7 @@ impl Column {
                 if let Some(&extent) = self.refused.get(&number) {
                     out.send(from, Message::Damaged { term, number, extent });
                 } else if number <= self.floor || self.writes.contains_key(&number) {
-                    out.send(from, Message::PutDone { term, number });
+                    out.send(from, Message::PutDone { term, number, marks: self.marks });
                 } else if self.busy.insert(number) {
                     let purpose = Purpose::Put { to: from, number, extent, missed, origin };
                     out.work(Work::Write { extent, payload, missed }, purpose);
@@ -441,7 +463,7 @@ impl Column {
                 if let Some(origin) = origin {
                     self.origins.insert(origin);
                 }
-                out.send(to, Message::PutDone { term, number });
+                out.send(to, Message::PutDone { term, number, marks: self.marks });
                 self.go_on_sealing(now, false, out);
             }
             Purpose::Harden { to, term, number, admits } => {

@@ -47,7 +47,7 @@ mod tests {
     use cards_layout::format::Uuid;
 
     use super::*;
-    use crate::group::Member;
+    use crate::group::{Marks, Member};
 
     #[test]
     fn it_is_fenced_by_the_map_and_goes_with_its_history() {
@@ -59,7 +59,7 @@ mod tests {
         assert!(kept.is_of(&first) && kept.is_later_than(&KeptExclusivity::default()));
         assert!(!KeptExclusivity { number: 2, ..kept }.is_later_than(&kept), "it was under way for long");
 
-        let dropped = first.without(member(0), 1, 1).unwrap();
+        let dropped = first.without(member(0), 1, 1, Marks(0)).unwrap();
         assert!(kept.is_of(&dropped), "the process is the primary still");
         let next = first.taken_over(member(1)).unwrap();
         assert!(!kept.is_of(&next));

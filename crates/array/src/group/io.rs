@@ -41,6 +41,11 @@ impl Record {
     }
 }
 
+/// How often the disk has noted durably which of its regions are dirty. It never falls, but if the disk is put back to what it was: then what
+/// it has confirmed since is gone, and so are the marks that would say where.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Marks(pub u64);
+
 /// A column as its disk was opened.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Disk {
@@ -52,6 +57,8 @@ pub struct Disk {
     pub dirty: Extents,
     /// Its missed regions.
     pub missed: Extents,
+    /// What its tables count.
+    pub marks: Marks,
 }
 
 /// An operation of the own column. Each has one answer, in any order.

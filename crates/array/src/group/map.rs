@@ -9,6 +9,8 @@ use core::fmt;
 use cards_core::NodeId;
 use cards_layout::format::Uuid;
 
+use super::io::Marks;
+
 /// Columns that a group can have.
 pub const COLUMNS_MAX: usize = 8;
 
@@ -79,6 +81,8 @@ pub struct MapColumn {
     pub node: NodeId,
     /// What it has.
     pub state: State,
+    /// Of a column that was dropped: what its disk had counted at least. A disk that says less was put back to what it was before.
+    pub marks: Marks,
 }
 
 /// The map of a group whose columns are copies of each other.
@@ -238,8 +242,12 @@ impl Map {
         if count == 0 || count > COLUMNS_MAX {
             return Err(MapError::Columns { count });
         }
-        let column =
-            |(disk, node): &(Uuid, NodeId)| MapColumn { disk: *disk, node: *node, state: State::Sync };
+        let column = |(disk, node): &(Uuid, NodeId)| MapColumn {
+            disk: *disk,
+            node: *node,
+            state: State::Sync,
+            marks: Marks(0),
+        };
         let columns: Vec<_> = disks.iter().map(column).collect();
         let map = Self {
             volume,
@@ -295,13 +303,14 @@ impl Map {
 
     /// *Drop*: the column did not answer, or its disk failed. `since` is the last epoch for which the primary knows that the
     /// column had every acknowledged write: the present one only if this primary has opened it. A column that was being filled
-    /// keeps its own.
+    /// keeps its own. `marks`: what its disk has counted, as far as the primary knows.
     ///
     /// # Errors
     /// Another process asked, the column gets no writes, it is the last one in sync, or `since` is to come.
-    pub fn without(&self, by: Member, column: u8, since: u64) -> Result<Self, MapError> {
+    pub fn without(&self, by: Member, column: u8, since: u64, marks: Marks) -> Result<Self, MapError> {
         self.check_primary(by)?;
         let epoch = self.term.epoch;
+        let is_in_sync = self.state(column)? == State::Sync;
         let state = match self.state(column)? {
             State::Sync if self.in_sync().count() == 1 => return Err(MapError::LastInSync { column }),
             State::Sync if since > epoch => return Err(MapError::Future { since, epoch }),
@@ -309,7 +318,11 @@ impl Map {
             State::Fill { since } => State::Stale { since },
             state => return Err(MapError::State { column, state }),
         };
-        Ok(self.with_state(column, state))
+        let mut next = self.with_state(column, state);
+        if is_in_sync {
+            next.columns[usize::from(column)].marks = marks;
+        }
+        Ok(next)
     }
 
     /// *Take over*: a process of a node with a column in sync is the primary from now on. Its fences must allow it: the
@@ -336,35 +349,43 @@ impl Map {
     }
 
     /// *Leave*: the same, and the primary's process ends: its own column, which has every write of this epoch, gets no more. The next
-    /// primary need not wait for it.
+    /// primary need not wait for it. `marks`: what its disk has counted.
     ///
     /// # Errors
     /// As [`Self::handed_over`].
-    pub fn left_to(&self, by: Member, to: Member) -> Result<Self, MapError> {
+    pub fn left_to(&self, by: Member, to: Member, marks: Marks) -> Result<Self, MapError> {
         let mut next = self.handed_over(by, to)?;
         for column in next.columns.iter_mut().filter(|column| column.node == by.node) {
             if column.state == State::Sync {
-                column.state = State::Stale { since: self.term.epoch };
+                (column.state, column.marks) = (State::Stale { since: self.term.epoch }, marks);
             }
         }
         Ok(next)
     }
 
     /// *Let in*: the column gets every write from now on, and is filled. `in_sync` is the epoch of which its disk says that it
-    /// was in sync, if the disk is of this generation: the disk is believed only as far as the map agrees.
+    /// was in sync, if the disk is of this generation, and what it has counted: the disk is believed only as far as the map agrees.
     ///
     /// # Errors
     /// Another process asked, the column is not stale, or has another disk.
-    pub fn let_in(&self, by: Member, column: u8, disk: Uuid, in_sync: Option<u64>) -> Result<Self, MapError> {
+    pub fn let_in(
+        &self,
+        by: Member,
+        column: u8,
+        disk: Uuid,
+        in_sync: Option<(u64, Marks)>,
+    ) -> Result<Self, MapError> {
         self.check_primary(by)?;
         let State::Stale { since } = self.state(column)? else {
             return Err(MapError::State { column, state: self.state(column)? });
         };
-        let has = self.columns[usize::from(column)].disk;
+        let MapColumn { disk: has, marks: counted, .. } = self.columns[usize::from(column)];
         if has != disk {
             return Err(MapError::OtherDisk { column, has });
         }
-        let fits = since > 0 && in_sync.is_some_and(|epoch| since <= epoch && epoch <= self.term.epoch);
+        let fits = since > 0
+            && in_sync
+                .is_some_and(|(epoch, marks)| since <= epoch && epoch <= self.term.epoch && marks >= counted);
         Ok(self.with_state(column, State::Fill { since: if fits { since } else { 0 } }))
     }
 
@@ -375,7 +396,11 @@ impl Map {
     pub fn admitted(&self, by: Member, column: u8) -> Result<Self, MapError> {
         self.check_primary(by)?;
         match self.state(column)? {
-            State::Fill { .. } => Ok(self.with_state(column, State::Sync)),
+            State::Fill { .. } => {
+                let mut next = self.with_state(column, State::Sync);
+                next.columns[usize::from(column)].marks = Marks(0);
+                Ok(next)
+            }
             state => Err(MapError::State { column, state }),
         }
     }
@@ -391,9 +416,9 @@ impl Map {
         if number >= COLUMNS_MAX {
             return Err(MapError::Columns { count: number + 1 });
         }
-        let added = MapColumn { disk, node, state: State::Stale { since: 0 } };
+        let added = MapColumn { disk, node, state: State::Stale { since: 0 }, marks: Marks(0) };
         let mut next = self.next();
-        let free = MapColumn { disk: Uuid([0; 16]), node: by.node, state: State::None };
+        let free = MapColumn { disk: Uuid([0; 16]), node: by.node, state: State::None, marks: Marks(0) };
         next.columns.resize(next.columns.len().max(number + 1), free);
         if next.columns[number].state != State::None {
             return Err(MapError::Taken { column });
@@ -426,6 +451,7 @@ impl Map {
         }
         let mut next = self.with_state(column, State::None);
         next.columns[usize::from(column)].disk = Uuid([0; 16]);
+        next.columns[usize::from(column)].marks = Marks(0);
         Ok(next)
     }
 
@@ -451,6 +477,7 @@ impl Map {
         next.term.generation += 1;
         (next.primary, next.since) = (by, next.term.epoch);
         for (number, column) in next.columns.iter_mut().enumerate() {
+            column.marks = Marks(0);
             column.state = match column.state {
                 _ if number == usize::from(own) => State::Sync,
                 State::None => State::None,
@@ -524,9 +551,9 @@ mod tests {
     fn each_change_is_one_epoch() {
         let home = member(1, 7);
         let first = map();
-        let dropped = first.without(home, 2, 1).unwrap();
+        let dropped = first.without(home, 2, 1, Marks(0)).unwrap();
         assert_eq!(dropped.columns[2].state, State::Stale { since: 1 });
-        let let_in = dropped.let_in(home, 2, disk(3), Some(1)).unwrap();
+        let let_in = dropped.let_in(home, 2, disk(3), Some((1, Marks(0)))).unwrap();
         assert_eq!(let_in.columns[2].state, State::Fill { since: 1 });
         let admitted = let_in.admitted(home, 2).unwrap();
         assert!(admitted.is_whole());
@@ -548,8 +575,8 @@ mod tests {
     #[test]
     fn one_column_in_sync_stays() {
         let home = member(1, 7);
-        let one = map().without(home, 1, 1).unwrap().without(home, 2, 2).unwrap();
-        assert_eq!(one.without(home, 0, 3), Err(MapError::LastInSync { column: 0 }));
+        let one = map().without(home, 1, 1, Marks(0)).unwrap().without(home, 2, 2, Marks(0)).unwrap();
+        assert_eq!(one.without(home, 0, 3, Marks(0)), Err(MapError::LastInSync { column: 0 }));
         assert_eq!(one.taken_over(member(2, 1)), Err(MapError::NotInSync { node: NodeId(2) }));
         assert_eq!(one.handed_over(home, member(9, 1)), Err(MapError::NotInSync { node: NodeId(9) }));
     }
@@ -557,31 +584,36 @@ mod tests {
     #[test]
     fn a_primary_that_ends_takes_its_column_with_it() {
         let (home, heir) = (member(1, 7), member(2, 1));
-        let dropped = map().without(home, 2, 1).unwrap();
-        let left = dropped.left_to(home, heir).unwrap();
+        let dropped = map().without(home, 2, 1, Marks(0)).unwrap();
+        let left = dropped.left_to(home, heir, Marks(0)).unwrap();
         assert_eq!((left.primary, left.since, left.term.epoch), (heir, 3, 3));
         let states: Vec<_> = left.columns.iter().map(|column| column.state).collect();
         assert_eq!(states, [State::Stale { since: 2 }, State::Sync, State::Stale { since: 1 }]);
-        let back = left.let_in(heir, 0, disk(1), Some(2)).unwrap();
+        let back = left.let_in(heir, 0, disk(1), Some((2, Marks(0)))).unwrap();
         assert_eq!(back.columns[0].state, State::Fill { since: 2 });
-        assert_eq!(left.left_to(heir, home), Err(MapError::NotInSync { node: NodeId(1) }));
-        assert_eq!(map().left_to(home, member(1, 8)), Err(MapError::SameNode { node: NodeId(1) }));
-        assert_eq!(dropped.left_to(home, member(3, 1)), Err(MapError::NotInSync { node: NodeId(3) }));
+        assert_eq!(left.left_to(heir, home, Marks(0)), Err(MapError::NotInSync { node: NodeId(1) }));
+        assert_eq!(map().left_to(home, member(1, 8), Marks(0)), Err(MapError::SameNode { node: NodeId(1) }));
+        assert_eq!(
+            dropped.left_to(home, member(3, 1), Marks(0)),
+            Err(MapError::NotInSync { node: NodeId(3) })
+        );
     }
 
     #[test]
     fn a_disk_is_believed_as_far_as_the_map_agrees() {
         let home = member(1, 7);
-        let stale = map().taken_over(home).unwrap().without(home, 1, 2).unwrap();
+        let stale = map().taken_over(home).unwrap().without(home, 1, 2, Marks(5)).unwrap();
         let since = |said| stale.let_in(home, 1, disk(2), said).unwrap().columns[1].state;
-        assert_eq!(since(Some(2)), State::Fill { since: 2 });
-        assert_eq!(since(Some(1)), State::Fill { since: 0 });
+        assert_eq!(since(Some((2, Marks(5)))), State::Fill { since: 2 });
+        assert_eq!(since(Some((2, Marks(6)))), State::Fill { since: 2 });
+        assert_eq!(since(Some((2, Marks(4)))), State::Fill { since: 0 }, "it was put back");
+        assert_eq!(since(Some((1, Marks(5)))), State::Fill { since: 0 });
         assert_eq!(since(None), State::Fill { since: 0 });
-        assert_eq!(since(Some(99)), State::Fill { since: 0 });
-        let other = stale.let_in(home, 1, disk(8), Some(2));
+        assert_eq!(since(Some((99, Marks(5)))), State::Fill { since: 0 });
+        let other = stale.let_in(home, 1, disk(8), Some((2, Marks(0))));
         assert_eq!(other, Err(MapError::OtherDisk { column: 1, has: disk(2) }));
         assert_eq!(
-            stale.let_in(home, 2, disk(3), Some(2)),
+            stale.let_in(home, 2, disk(3), Some((2, Marks(0)))),
             Err(MapError::State { column: 2, state: State::Sync })
         );
     }
@@ -590,7 +622,7 @@ mod tests {
     fn only_the_primary_changes_columns() {
         let (other, first) = (member(1, 8), map());
         let refused = Err(MapError::NotPrimary { asked: other, primary: member(1, 7) });
-        assert_eq!(first.without(other, 1, 1), refused);
+        assert_eq!(first.without(other, 1, 1, Marks(0)), refused);
         assert_eq!(first.let_in(other, 1, disk(2), None), refused);
         assert_eq!(first.admitted(other, 1), refused);
         assert_eq!(first.added(other, 3, disk(5), NodeId(5)), refused);
@@ -607,7 +639,7 @@ mod tests {
         assert_eq!(map().retired(home, 0, Some(2)), Err(MapError::SameNode { node: NodeId(1) }));
         let added = map().added(home, 3, disk(4), NodeId(4)).unwrap();
         assert_eq!(added.retired(home, 1, Some(3)), early);
-        let filling = added.let_in(home, 3, disk(4), Some(1)).unwrap();
+        let filling = added.let_in(home, 3, disk(4), Some((1, Marks(0)))).unwrap();
         assert_eq!(filling.columns[3].state, State::Fill { since: 0 });
         assert_eq!(filling.retired(home, 1, Some(3)), early);
         let filled = filling.admitted(home, 3).unwrap();
@@ -624,7 +656,7 @@ mod tests {
     #[test]
     fn a_column_that_is_not_in_sync_leaves_at_once_and_numbers_stay() {
         let home = member(1, 7);
-        let stale = map().without(home, 1, 1).unwrap();
+        let stale = map().without(home, 1, 1, Marks(0)).unwrap();
         let retired = stale.retired(home, 1, None).unwrap();
         assert_eq!(retired.columns[2], map().columns[2]);
         assert_eq!(retired.added(home, 3, disk(2), NodeId(2)).unwrap().columns.len(), 4);
@@ -645,7 +677,7 @@ mod tests {
         let home = member(1, 7);
         assert_eq!(map().added(home, 3, disk(3), NodeId(5)), Err(MapError::Taken { column: 2 }));
         assert_eq!(map().added(home, 3, disk(5), NodeId(2)), Err(MapError::Taken { column: 1 }));
-        assert_eq!(map().without(home, 5, 1), Err(MapError::NoColumn { column: 5 }));
-        assert_eq!(map().without(home, 1, 4), Err(MapError::Future { since: 4, epoch: 1 }));
+        assert_eq!(map().without(home, 5, 1, Marks(0)), Err(MapError::NoColumn { column: 5 }));
+        assert_eq!(map().without(home, 1, 4, Marks(0)), Err(MapError::Future { since: 4, epoch: 1 }));
     }
 }

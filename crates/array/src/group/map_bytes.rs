@@ -3,7 +3,7 @@
 //! | at | bytes | what |
 //! |---|---|---|
 //! | 0 | 4 | `CMAP` |
-//! | 4 | 1 | version, 1 |
+//! | 4 | 1 | version, 2 |
 //! | 5 | 1 | 1 if it was forced |
 //! | 6 | 1 | columns |
 //! | 7 | 1 | zero |
@@ -15,7 +15,9 @@
 //! | 36 | 8 | epoch |
 //! | 44 | 8 | the primary's incarnation |
 //! | 52 | 8 | the epoch in which it became the primary |
-//! | 60 | 28 each | columns: disk 16, node 2, state 1 (0 none, 1 in sync, 2 stale, 3 being filled), zero 1, since 8 |
+//! | 60 | 36 each | columns: disk 16, node 2, state 1 (0 none, 1 in sync, 2 stale, 3 being filled), zero 1, since 8, marks 8 |
+//!
+//! In version 1 columns have no marks.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -23,12 +25,15 @@ use core::fmt;
 use cards_core::NodeId;
 use cards_layout::format::{Uuid, crc32c};
 
+use super::io::Marks;
 use super::map::{COLUMNS_MAX, Map, MapColumn, MapError, Member, State, Term};
 
 const MAGIC: [u8; 4] = *b"CMAP";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const HEAD: usize = 60;
-const COLUMN: usize = 28;
+const COLUMN: usize = 36;
+/// The same in version 1.
+const COLUMN_1: usize = 28;
 /// The longest map, in bytes.
 pub const MAP_BYTES_MAX: usize = HEAD + COLUMN * COLUMNS_MAX;
 
@@ -101,6 +106,7 @@ impl Map {
             bytes.extend(column.node.0.to_le_bytes());
             bytes.extend([state, 0]);
             bytes.extend(since.to_le_bytes());
+            bytes.extend(column.marks.0.to_le_bytes());
         }
         let crc = crc32c(&[&bytes[..8], &bytes[12..]]);
         bytes[8..12].copy_from_slice(&crc.to_le_bytes());
@@ -119,18 +125,21 @@ impl Map {
         if head[..4] != MAGIC {
             return Err(MapBytesError::Magic);
         }
-        if head[4] != VERSION {
-            return Err(MapBytesError::Version { version: head[4] });
-        }
+        let each = match head[4] {
+            VERSION => COLUMN,
+            1 => COLUMN_1,
+            version => return Err(MapBytesError::Version { version }),
+        };
         if crc32c(&[&bytes[..8], &bytes[12..]]).to_le_bytes() != head[8..12] {
             return Err(MapBytesError::Checksum);
         }
-        let (columns, rest) = columns.as_chunks::<COLUMN>();
-        if columns.len() != usize::from(head[6]) || !rest.is_empty() {
+        if columns.len() != usize::from(head[6]) * each {
             return Err(MapBytesError::Length { length });
         }
-        if columns.is_empty() || columns.len() > COLUMNS_MAX {
-            return Err(MapBytesError::Map(MapError::Columns { count: columns.len() }));
+        let columns = columns.chunks_exact(each);
+        let count = columns.len();
+        if count == 0 || count > COLUMNS_MAX {
+            return Err(MapBytesError::Map(MapError::Columns { count }));
         }
         if head[5] > 1 {
             return Err(MapBytesError::Value { at: 5 });
@@ -149,7 +158,7 @@ impl Map {
             primary: Member { node: primary, incarnation: u64::from_le_bytes(array(head, 44)) },
             since: u64::from_le_bytes(array(head, 52)),
             forced: head[5] == 1,
-            columns: columns.iter().enumerate().map(column).collect::<Result<_, _>>()?,
+            columns: columns.enumerate().map(column).collect::<Result<_, _>>()?,
         };
         if map.since > map.term.epoch {
             return Err(MapBytesError::Value { at: 52 });
@@ -162,17 +171,19 @@ impl Map {
     }
 }
 
-fn column((number, bytes): (usize, &[u8; COLUMN])) -> Result<MapColumn, MapBytesError> {
+fn column((number, bytes): (usize, &[u8])) -> Result<MapColumn, MapBytesError> {
+    let place = HEAD + number * bytes.len();
     let since = u64::from_le_bytes(array(bytes, 20));
-    let state = match (bytes[18], bytes[19], since) {
-        (0, 0, 0) => State::None,
-        (1, 0, 0) => State::Sync,
-        (2, 0, since) => State::Stale { since },
-        (3, 0, since) => State::Fill { since },
-        _ => return Err(MapBytesError::Value { at: HEAD + number * COLUMN + 18 }),
+    let marks = if bytes.len() == COLUMN { u64::from_le_bytes(array(bytes, 28)) } else { 0 };
+    let state = match (bytes[18], bytes[19], since, marks) {
+        (0, 0, 0, 0) => State::None,
+        (1, 0, 0, 0) => State::Sync,
+        (2, 0, since, _) => State::Stale { since },
+        (3, 0, since, _) => State::Fill { since },
+        _ => return Err(MapBytesError::Value { at: place + 18 }),
     };
-    let node = node(array(bytes, 16)).ok_or(MapBytesError::Value { at: HEAD + number * COLUMN + 16 })?;
-    Ok(MapColumn { disk: Uuid(array(bytes, 0)), node, state })
+    let node = node(array(bytes, 16)).ok_or(MapBytesError::Value { at: place + 16 })?;
+    Ok(MapColumn { disk: Uuid(array(bytes, 0)), node, state, marks: Marks(marks) })
 }
 
 /// A node that a cluster can have.
@@ -193,8 +204,9 @@ mod tests {
         let home = Member { node: NodeId(1), incarnation: 0x0102_0304_0506_0708 };
         let disks = [1, 2, 3, 4].map(|n| (Uuid([n; 16]), NodeId(n.into())));
         let first = Map::first(Uuid([9; 16]), 0x1234, home, &disks).unwrap();
-        let mut map = first.without(home, 1, 1).unwrap().let_in(home, 1, Uuid([2; 16]), Some(1)).unwrap();
-        map = map.without(home, 2, 3).unwrap();
+        let mut map = first.without(home, 1, 1, Marks(7)).unwrap();
+        map = map.let_in(home, 1, Uuid([2; 16]), Some((1, Marks(7)))).unwrap();
+        map = map.without(home, 2, 3, Marks(8)).unwrap();
         map.columns[3].state = State::None;
         map
     }
@@ -205,6 +217,19 @@ mod tests {
         assert_eq!(bytes.len(), HEAD + 4 * COLUMN);
         assert_eq!(Map::decode(&bytes), Ok(map()));
         const { assert!(MAP_BYTES_MAX < 1024) };
+    }
+
+    #[test]
+    fn a_map_of_the_version_before_has_no_marks() {
+        let mut map = map();
+        map.columns.iter_mut().for_each(|column| column.marks = Marks(0));
+        let bytes = map.encode();
+        let columns = bytes[HEAD..].chunks_exact(COLUMN).flat_map(|column| &column[..COLUMN_1]);
+        let mut before: Vec<u8> = bytes[..HEAD].iter().chain(columns).copied().collect();
+        before[4] = 1;
+        let crc = crc32c(&[&before[..8], &before[12..]]);
+        before[8..12].copy_from_slice(&crc.to_le_bytes());
+        assert_eq!(Map::decode(&before), Ok(map));
     }
 
     #[test]
@@ -246,8 +271,8 @@ mod tests {
     #[test]
     fn another_version_is_refused_by_name() {
         let mut bytes = map().encode();
-        bytes[4] = 2;
-        assert_eq!(Map::decode(&bytes), Err(MapBytesError::Version { version: 2 }));
+        bytes[4] = 3;
+        assert_eq!(Map::decode(&bytes), Err(MapBytesError::Version { version: 3 }));
         bytes[0] = b'X';
         assert_eq!(Map::decode(&bytes), Err(MapBytesError::Magic));
     }

@@ -5,6 +5,7 @@ use alloc::boxed::Box;
 use cards_layout::format::Uuid;
 
 use super::extents::{Extent, Extents};
+use super::io::Marks;
 use super::map::{Map, Member, Term};
 use super::origins::{Origin, Origins};
 
@@ -21,6 +22,8 @@ pub enum Message<P> {
         sequence: u64,
         /// All columns have the writes of the term up to this number.
         floor: u64,
+        /// What the primary's own disk has counted.
+        marks: Marks,
     },
     /// A column's node promises to seal for no other one.
     BeaconAck {
@@ -109,6 +112,8 @@ pub enum Message<P> {
         term: Term,
         /// Its number.
         number: u64,
+        /// What the column's disk has counted.
+        marks: Marks,
     },
     /// All columns in sync agree, and clients are served from now on.
     Open {
@@ -157,6 +162,8 @@ pub enum Message<P> {
         generation: u32,
         /// The last epoch in which it was in sync, as it says.
         in_sync_epoch: u64,
+        /// What it had counted when it was opened, or has told since.
+        marks: Marks,
     },
     /// The column is sealed, or being sealed, for a later term.
     Refused {
@@ -200,8 +207,8 @@ impl<P> Message<P> {
             Self::Put { term, number, floor, extent, payload, missed, origin } => {
                 Message::Put { term, number, floor, extent, payload: change(payload), missed, origin }
             }
-            Self::Beacon { term, member, sequence, floor } => {
-                Message::Beacon { term, member, sequence, floor }
+            Self::Beacon { term, member, sequence, floor, marks } => {
+                Message::Beacon { term, member, sequence, floor, marks }
             }
             Self::BeaconAck { member, sequence } => Message::BeaconAck { member, sequence },
             Self::Seal(map) => Message::Seal(map),
@@ -211,14 +218,14 @@ impl<P> Message<P> {
             Self::Verify { term, number, extent } => Message::Verify { term, number, extent },
             Self::Verified { term, number } => Message::Verified { term, number },
             Self::Damaged { term, number, extent } => Message::Damaged { term, number, extent },
-            Self::PutDone { term, number } => Message::PutDone { term, number },
+            Self::PutDone { term, number, marks } => Message::PutDone { term, number, marks },
             Self::Open { term, origins, missed } => Message::Open { term, origins, missed },
             Self::Opened { term } => Message::Opened { term },
             Self::Harden { term, number, floor, admits } => Message::Harden { term, number, floor, admits },
             Self::Hardened { term, number } => Message::Hardened { term, number },
             Self::CaughtUp { term, extents } => Message::CaughtUp { term, extents },
-            Self::Here { disk, generation, in_sync_epoch } => {
-                Message::Here { disk, generation, in_sync_epoch }
+            Self::Here { disk, generation, in_sync_epoch, marks } => {
+                Message::Here { disk, generation, in_sync_epoch, marks }
             }
             Self::Refused { term } => Message::Refused { term },
             Self::Restarted { term } => Message::Restarted { term },

@@ -64,6 +64,8 @@ pub(super) enum Mistake {
     CountRetired,
     /// What is being repaired does not keep writes out.
     RepairOvertakes,
+    /// A disk that was put back to what it was is believed if that was in the same epoch.
+    IgnoreMarks,
 }
 
 /// The mistake that a machine makes, and how much it remembers: none, and all that is allowed, outside tests.

@@ -21,7 +21,7 @@ use cards_layout::format::Uuid;
 use super::column::Column;
 use super::extents::{Extent, Extents};
 use super::fence::{GroupTiming, Right};
-use super::io::{Command, CommandError, Output, Outputs, Token};
+use super::io::{Command, CommandError, Marks, Output, Outputs, Token};
 use super::map::{COLUMNS_MAX, Map, MapColumn, MapError, Member, Placement, State};
 use super::message::{Memory, Message, Report};
 use super::mistakes::{Made, Mistake};
@@ -274,6 +274,8 @@ pub(super) struct Primary<P> {
     next_number: u64,
     puts: BTreeMap<u64, Put<P>>,
     gets: BTreeMap<u64, Get>,
+    /// What the disks of columns have counted, as these have said since they were in sync.
+    marks: [Marks; COLUMNS_MAX],
     /// What is being compared with checksums.
     verifies: BTreeMap<Token, Extent>,
     /// Writes that no column could do, which begin once more when what is around them has been compared, under the same token.
@@ -342,6 +344,7 @@ impl<P: Clone> Primary<P> {
             next_number: 1,
             puts: BTreeMap::new(),
             gets: BTreeMap::new(),
+            marks: [Marks(0); COLUMNS_MAX],
             verifies: BTreeMap::new(),
             compares: BTreeMap::new(),
             compared: BTreeSet::new(),
@@ -380,6 +383,13 @@ impl<P: Clone> Primary<P> {
         // A column that has left needs no range any more, and all others have everything.
         if map.is_whole() && map.retires_from(&self.map) {
             self.caught_up = [Extent { offset: 0, length: self.size.bytes }].into_iter().collect();
+        }
+        for (number, column) in map.columns.iter().enumerate() {
+            let last = self.map.columns.get(number);
+            let goes_on = last.is_some_and(|last| last.disk == column.disk && last.state == State::Sync);
+            if !goes_on {
+                self.marks[number] = Marks(0);
+            }
         }
         self.map = map;
         (self.stage, self.stage_since) = (Stage::Sealing, now);
@@ -530,15 +540,16 @@ impl<P: Clone> Primary<P> {
         if self.beacon_at <= now {
             self.beacon_at = now + self.timing.beacon();
             let (term, member, floor) = (self.map.term, self.me, self.floor());
+            let marks = self.marks[usize::from(self.own)];
             let sequence = self.right.beacon(now);
             for column in self.written().columns() {
                 if column == self.own {
                     self.heard[usize::from(column)] = now;
                 }
-                out.send(self.node(column), Message::Beacon { term, member, sequence, floor });
+                out.send(self.node(column), Message::Beacon { term, member, sequence, floor, marks });
             }
             if let Some(retired) = self.retired_node() {
-                out.send(retired, Message::Beacon { term, member, sequence, floor });
+                out.send(retired, Message::Beacon { term, member, sequence, floor, marks });
             }
         }
         if self.resend_at <= now {
@@ -670,8 +681,10 @@ impl<P: Clone> Primary<P> {
                 self.hear(now, column);
                 self.damaged(now, number, column, extent, out);
             }
-            Message::PutDone { term: of, number } if of == term => {
+            Message::PutDone { term: of, number, marks } if of == term => {
                 self.hear(now, column);
+                let counted = &mut self.marks[usize::from(column)];
+                *counted = marks.max(*counted);
                 if let Some(put) = self.puts.get_mut(&number) {
                     put.confirmed.insert(column);
                 }
@@ -1145,9 +1158,9 @@ impl<P: Clone> Primary<P> {
             return self.map.taken_over(self.me).ok();
         }
         if let Some(column) = self.given_up.columns().next() {
-            return self.map.without(self.me, column, 0).ok();
+            return self.map.without(self.me, column, 0, Marks(0)).ok();
         }
-        self.drop_of(sync, silent, own.memory).or_else(|| self.hand_over_of(now))
+        self.drop_of(sync, silent, own).or_else(|| self.hand_over_of(now, own))
     }
 
     /// Whether a column, whose node answers, does not end what a term begins with: its disk may never do so.
@@ -1161,14 +1174,15 @@ impl<P: Clone> Primary<P> {
     }
 
     /// A column in sync is dropped, if one has to be and may be.
-    fn drop_of(&self, sync: Mask, silent: Mask, memory: Memory) -> Option<Map> {
+    fn drop_of(&self, sync: Mask, silent: Mask, own_column: &Column) -> Option<Map> {
         let own = self.reports.get(&self.own)?;
         let is_open = self.stage >= Stage::Reading;
         let generation = self.map.term.generation;
         let column = silent.columns().find(|column| sync.has(*column) && *column != self.own)?;
         let answer = |column: &u8| self.reports.get(column).filter(|_| !silent.has(*column));
         // The own column may have been made the same as a sound one meanwhile.
-        let memories = sync.columns().filter_map(|column| Some(answer(&column)?.memory)).chain([memory]);
+        let memories =
+            sync.columns().filter_map(|column| Some(answer(&column)?.memory)).chain([own_column.memory]);
         let is_sound = is_open || memories.max() > Some(Memory::Lossy);
         if is_sound {
             let is_same = own.sealed_before.generation == generation;
@@ -1179,7 +1193,9 @@ impl<P: Clone> Primary<P> {
             } else {
                 0
             };
-            self.map.without(self.me, column, since).ok()
+            let counted = self.marks[usize::from(column)].max(own_column.marks_of(self.node(column)));
+            let marks = if self.made.is(Mistake::IgnoreMarks) { Marks(0) } else { counted };
+            self.map.without(self.me, column, since, marks).ok()
         } else if self.broken.has(column) {
             // It is back, and what it has may be all there is: it is sealed in another term.
             self.map.taken_over(self.me).ok()
@@ -1193,15 +1209,18 @@ impl<P: Clone> Primary<P> {
         self.broken.has(self.own)
     }
 
-    fn hand_over_of(&mut self, now: Instant) -> Option<Map> {
+    fn hand_over_of(&mut self, now: Instant, own: &Column) -> Option<Map> {
         let HandOver { to, leaves } = self.hands_over.filter(|_| self.stage == Stage::Serving)?;
         let is_busy = !self.puts.is_empty() || !self.gets.is_empty() || !self.hardens.is_empty();
         if is_busy || !self.results.is_empty() {
             return None;
         }
         self.hands_over = None;
-        let map =
-            if leaves { self.map.left_to(self.me, to) } else { self.map.handed_over(self.me, to) }.ok()?;
+        let map = match leaves {
+            true => self.map.left_to(self.me, to, own.marks),
+            false => self.map.handed_over(self.me, to),
+        }
+        .ok()?;
         self.is_silenced = true;
         // The columns are told that all is complete, or the next primary would make them the same.
         self.beacon_at = now;
@@ -1255,14 +1274,14 @@ impl<P: Clone> Primary<P> {
         from: NodeId,
         disk: Uuid,
         generation: u32,
-        in_sync_epoch: u64,
+        in_sync: (u64, Marks),
     ) -> Option<Map> {
         let fills = self.map.columns.iter().any(|column| matches!(column.state, State::Fill { .. }));
         if self.stage != Stage::Serving || fills {
             return None;
         }
         let column = self.map.column_at(from)?;
-        let said = (generation == self.map.term.generation).then_some(in_sync_epoch);
+        let said = (generation == self.map.term.generation).then_some(in_sync);
         self.map.let_in(self.me, column, disk, said).ok()
     }
 

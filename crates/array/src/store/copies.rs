@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use cards_layout::format::{Column, RegionMap, Uuid};
 
 use super::{Answer, ColumnKey, Effect, Life, Purpose, Store, StoreError, Ticket, Wait, answer, tables};
-use crate::group::{Disk, Extent, Extents, Record};
+use crate::group::{Disk, Extent, Extents, Marks, Record};
 
 /// Ranges of a column that are known to have been missed, beyond which neighbours are joined.
 const RANGES_MAX: usize = 1 << 16;
@@ -44,6 +44,12 @@ impl Store {
         }
     }
 
+    /// How often this disk has noted which regions are dirty, in a way that outlives a loss of power.
+    #[must_use]
+    pub const fn marks(&self) -> Marks {
+        self.marks
+    }
+
     /// A column as a group finds it that begins here. Of each range that is dirty there is one release from now on; none is awaited of
     /// writes before.
     pub fn begin(&mut self, key: ColumnKey) -> Option<Disk> {
@@ -63,7 +69,9 @@ impl Store {
         let dirty = held.iter().filter_map(|(offset, _)| within(Extent { offset: *offset, length }));
         let missed = self.missed.get(&key).into_iter().flat_map(Extents::iter).filter_map(within);
         let disk: Uuid = self.superblock().disk;
-        Some(Disk { disk, record, dirty: dirty.collect(), missed: missed.collect() })
+        let (dirty, missed) = (dirty.collect(), missed.collect());
+        let marks = if self.begun.insert(key) { self.marks_found } else { self.marks };
+        Some(Disk { disk, record, dirty, missed, marks })
     }
 
     /// A write of a group begins, of which requests come. Its regions stay dirty until it is released. `missed`: some

@@ -183,12 +183,16 @@ impl Store {
             let found = Region { bit: Bit::Setting(0), writers: 0, at: 0, turn: 0, settled };
             dirty.map.insert(region, found);
         }
+        let marks = tables.marks();
         let mut store = Self {
             tables,
             columns,
             missed: BTreeMap::new(),
             announced_by,
             is_announced: false,
+            marks_found: marks,
+            marks,
+            begun: BTreeSet::new(),
             regions: dirty,
             sums: Sums::new(opener.tuning.sum_pages),
             requests: BTreeMap::new(),

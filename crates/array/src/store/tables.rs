@@ -14,6 +14,8 @@ use cards_layout::format::{
     Slot, Superblock, UNIT,
 };
 
+use crate::group::Marks;
+
 /// A page of superblock or tables.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Page {
@@ -140,6 +142,12 @@ impl Tables {
             }
         }
         loses
+    }
+
+    /// How often pages that say which regions are dirty were written, as the pages count it.
+    pub(super) fn marks(&self) -> Marks {
+        let pages = self.regions[RegionMap::Dirty as usize].iter();
+        Marks(pages.map(|page| page.sequence).fold(0, u64::saturating_add))
     }
 
     /// Regions whose bit is set.

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
-use cards_array::group::{self, Extent, Extents, Work};
+use cards_array::group::{self, Extent, Extents, Marks, Work};
 use cards_array::store::{self, ColumnKey, StoreError};
 use cards_layout::domain::Name;
 use cards_layout::format::{self, UNIT, Uuid};
@@ -102,6 +103,12 @@ impl Column {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// What the disk has counted by now: at least what it had when the last write ended.
+    #[must_use]
+    pub fn marks(&self) -> Marks {
+        Marks(self.managed.counts.marks.load(Relaxed))
     }
 
     /// The disk that has it.

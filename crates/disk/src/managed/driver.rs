@@ -225,7 +225,10 @@ impl Driver {
     pub(super) fn act<T>(&self, act: impl FnOnce(&mut Store, u64, &mut Vec<Effect>) -> T) -> T {
         let now = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
         let mut out = Vec::new();
-        let result = act(&mut self.state.borrow_mut().store, now, &mut out);
+        let mut state = self.state.borrow_mut();
+        let result = act(&mut state.store, now, &mut out);
+        self.counts.marks.store(state.store.marks().0, Relaxed);
+        drop(state);
         out.into_iter().for_each(|effect| self.perform(effect));
         result
     }

@@ -97,7 +97,7 @@ impl Local {
 mod tests {
     use std::collections::BTreeSet;
 
-    use cards_array::group::Member;
+    use cards_array::group::{Marks, Member};
     use cards_coordinator::{GroupColumn, GroupState};
     use cards_disk::Uuid;
 
@@ -144,7 +144,7 @@ mod tests {
         let add = Placement::Add { column: 2, disk: disk(3), node: NodeId(3) };
         let made = record(columns(Made));
         assert_eq!(wanted(&made, &map()), [add]);
-        let stale = map().without(HOME, 1, 1).unwrap();
+        let stale = map().without(HOME, 1, 1, Marks(0)).unwrap();
         assert_eq!(wanted(&made, &stale), [add], "it may be all that is left");
         let added = map().placed(HOME, add).unwrap();
         assert_eq!(wanted(&made, &added), []);
@@ -176,7 +176,7 @@ mod tests {
         let mut new = column(3, Made, Some(1));
         new.node = "n2".into();
         let record = record(vec![column(1, Made, None), column(2, Leaving, None), new]);
-        let stale = map().without(HOME, 1, 1).unwrap();
+        let stale = map().without(HOME, 1, 1, Marks(0)).unwrap();
         let (retire, add) = (
             Placement::Retire { column: 1, successor: Some(2) },
             Placement::Add { column: 2, disk: disk(3), node: NodeId(2) },

@@ -52,7 +52,7 @@ impl Overdue {
 mod tests {
     use std::collections::BTreeSet;
 
-    use cards_array::group::Member;
+    use cards_array::group::{Marks, Member};
     use cards_coordinator::GroupState;
     use cards_core::NodeId;
 
@@ -102,7 +102,7 @@ mod tests {
         };
         let made = record([ColumnState::Made; 3]);
         let none: Vec<Uuid> = Vec::new();
-        let stale = map().without(HOME, 1, 1).unwrap();
+        let stale = map().without(HOME, 1, 1, Marks(0)).unwrap();
         assert_eq!(look(0, &made, &map()), none, "all are in sync");
         assert_eq!(look(1, &made, &stale), none);
         assert_eq!(look(600, &made, &stale), none, "by a second");
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(look(602, &made, &map()), none);
         assert_eq!(look(603, &made, &stale), none);
         // It waits for its turn, or is filled itself.
-        let both = stale.without(HOME, 2, 1).unwrap();
+        let both = stale.without(HOME, 2, 1, Marks(0)).unwrap();
         let filled = both.let_in(HOME, 2, disk(3), None).unwrap();
         assert_eq!(look(1300, &made, &filled), none);
         assert_eq!(look(1301, &made, &both), none);
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn of_a_volume_that_another_node_leads_nothing_is_known() {
         let (mut overdue, now) = (Overdue::default(), Instant::now());
-        let (record, stale) = (record([ColumnState::Made; 3]), map().without(HOME, 1, 1).unwrap());
+        let (record, stale) = (record([ColumnState::Made; 3]), map().without(HOME, 1, 1, Marks(0)).unwrap());
         assert!(overdue.look(now, LIMIT, [(&record, stale.clone())].into_iter()).is_empty());
         assert!(overdue.look(now + LIMIT, LIMIT, std::iter::empty()).is_empty());
         assert!(overdue.look(now + LIMIT, LIMIT, [(&record, stale)].into_iter()).is_empty());

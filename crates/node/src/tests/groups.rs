@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::mpsc;
 
-use cards_array::group::{Map, Member, Term};
+use cards_array::group::{Map, Marks, Member, Term};
 use cards_coordinator::{AttachMode, GroupMap, GroupState, GroupVolume, NewGroup, View};
 use cards_core::{NodeId, PgId};
 
@@ -61,7 +61,7 @@ fn a_node_without_a_copy_hears_who_is_the_primary() {
     let first = view(&cluster, &volume, &map);
     cluster.stop_session(1);
     assert_eq!(told(&cluster, &first), Some((NodeId(1), 1)));
-    let changed = map.without(map.primary, 1, 1).unwrap();
+    let changed = map.without(map.primary, 1, 1, Marks(0)).unwrap();
     let moved = map.taken_over(Member { node: NodeId(2), incarnation: 1 }).unwrap();
     let with = |map: &Map| {
         let mut view = first.clone();

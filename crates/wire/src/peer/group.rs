@@ -7,14 +7,15 @@
 //! | block, stamp | generation and epoch of the term; of a `Here` the generation of the disk and the epoch that it was in sync |
 //! | request | number of the request, the write or the beacon |
 //! | through | the floor |
-//! | argument, base | where the bytes are, and of a `Get`, `Verify` or `Damaged` how many |
+//! | argument | where the bytes are; of a `Beacon`, `PutDone` or `Here` the marks |
+//! | base | of a `Get`, `Verify` or `Damaged` how many bytes |
 //! | node, generation | node and incarnation of the member, or of the client of an origin |
 //! | shard, turn, held, life | of an origin: the client's shard, request, oldest, first epoch |
 //! | base, held | of a `Here` the disk |
 //! | flags | 1 missed, 2 has an origin, 4 admits |
 
 use cards_array::group::{
-    CLIENTS_MAX, Client, EXTENTS_MAX, Extent, Extents, MAP_BYTES_MAX, Map, Member, Memory, Message,
+    CLIENTS_MAX, Client, EXTENTS_MAX, Extent, Extents, MAP_BYTES_MAX, Map, Marks, Member, Memory, Message,
     ORIGINS_MAX, Origin, Origins, Report, Term,
 };
 use cards_core::PgId;
@@ -205,9 +206,12 @@ impl Fields {
     fn of_group<P>(of: PgId, message: &Message<P>) -> Self {
         let with = |detail| Self { kind: KIND_GROUP, detail, group: of.to_wire(), ..Self::default() };
         match *message {
-            Message::Beacon { term, member, sequence, floor } => {
-                Self { request: sequence, through: floor, ..with(BEACON).with_term(term).with_member(member) }
-            }
+            Message::Beacon { term, member, sequence, floor, marks } => Self {
+                request: sequence,
+                through: floor,
+                argument: marks.0,
+                ..with(BEACON).with_term(term).with_member(member)
+            },
             Message::BeaconAck { member, sequence } => {
                 Self { request: sequence, ..with(BEACON_ACK).with_member(member) }
             }
@@ -243,7 +247,9 @@ impl Fields {
                     ..put.with_member(client.member)
                 }
             }
-            Message::PutDone { term, number } => Self { request: number, ..with(PUT_DONE).with_term(term) },
+            Message::PutDone { term, number, marks } => {
+                Self { request: number, argument: marks.0, ..with(PUT_DONE).with_term(term) }
+            }
             Message::Open { term, .. } => with(OPEN).with_term(term),
             Message::Opened { term } => with(OPENED).with_term(term),
             Message::Harden { term, number, floor, admits } => Self {
@@ -254,9 +260,9 @@ impl Fields {
             },
             Message::Hardened { term, number } => Self { request: number, ..with(HARDENED).with_term(term) },
             Message::CaughtUp { term, .. } => with(CAUGHT_UP).with_term(term),
-            Message::Here { disk, generation, in_sync_epoch } => {
+            Message::Here { disk, generation, in_sync_epoch, marks } => {
                 let [base, held] = halves(disk);
-                Self { block: generation, stamp: in_sync_epoch, base, held, ..with(HERE) }
+                Self { block: generation, stamp: in_sync_epoch, argument: marks.0, base, held, ..with(HERE) }
             }
             Message::Refused { term } => with(REFUSED).with_term(term),
             Message::Restarted { term } => with(RESTARTED).with_term(term),
@@ -269,10 +275,10 @@ impl Fields {
     /// A message without a body.
     fn group_message(&self) -> Result<Message<()>, FrameError> {
         let term = Term { generation: self.block, epoch: self.stamp };
-        let (number, floor) = (self.request, self.through);
+        let (number, floor, marks) = (self.request, self.through, Marks(self.argument));
         let member = || Ok::<_, FrameError>(Member { node: node(self.node)?, incarnation: self.generation });
         Ok(match self.detail {
-            BEACON => Message::Beacon { term, member: member()?, sequence: number, floor },
+            BEACON => Message::Beacon { term, member: member()?, sequence: number, floor, marks },
             BEACON_ACK => Message::BeaconAck { member: member()?, sequence: number },
             WAITING => Message::Waiting { term },
             GET | VERIFY | DAMAGED => {
@@ -299,13 +305,13 @@ impl Fields {
                 let missed = self.flags & FLAG_MISSED != 0;
                 Message::Put { term, number, floor, extent, payload: (), missed, origin }
             }
-            PUT_DONE => Message::PutDone { term, number },
+            PUT_DONE => Message::PutDone { term, number, marks },
             OPENED => Message::Opened { term },
             HARDEN => Message::Harden { term, number, floor, admits: self.flags & FLAG_ADMITS != 0 },
             HARDENED => Message::Hardened { term, number },
             HERE => {
                 let (disk, generation, in_sync_epoch) = (whole(self.base, self.held), self.block, self.stamp);
-                Message::Here { disk, generation, in_sync_epoch }
+                Message::Here { disk, generation, in_sync_epoch, marks }
             }
             REFUSED => Message::Refused { term },
             RESTARTED => Message::Restarted { term },

@@ -1,8 +1,8 @@
 //! Messages of a group of copies: each survives the wire, and no bytes do harm.
 
 use cards_array::group::{
-    CLIENTS_MAX, Client, EXTENTS_MAX, Extent, Extents, Map, Member, Memory, Message, ORIGINS_MAX, Origin,
-    Origins, Report, State, Term,
+    CLIENTS_MAX, Client, EXTENTS_MAX, Extent, Extents, Map, Marks, Member, Memory, Message, ORIGINS_MAX,
+    Origin, Origins, Report, State, Term,
 };
 use cards_core::{NodeId, PgId};
 use cards_layout::format::Uuid;
@@ -93,8 +93,11 @@ fn any_message() -> impl Strategy<Value = Message<Payload>> {
         first_epoch,
     });
     let requests = prop_oneof![
-        (terms(), members(), number(), number())
-            .prop_map(|(term, member, sequence, floor)| Message::Beacon { term, member, sequence, floor }),
+        (terms(), members(), [number(), number(), number()]).prop_map(
+            |(term, member, [sequence, floor, marks])| {
+                Message::Beacon { term, member, sequence, floor, marks: Marks(marks) }
+            }
+        ),
         maps().prop_map(Message::Seal),
         (terms(), number(), 0..u64::MAX >> 1, 1..=u64::from(MAX_BLOCK)).prop_map(
             |(term, number, offset, length)| Message::Get { term, number, extent: Extent { offset, length } }
@@ -138,12 +141,18 @@ fn any_message() -> impl Strategy<Value = Message<Payload>> {
                 Message::Damaged { term, number, extent }
             }
         ),
-        (terms(), number()).prop_map(|(term, number)| Message::PutDone { term, number }),
+        (terms(), number(), number()).prop_map(|(term, number, marks)| Message::PutDone {
+            term,
+            number,
+            marks: Marks(marks)
+        }),
         terms().prop_map(|term| Message::Opened { term }),
         (terms(), number()).prop_map(|(term, number)| Message::Hardened { term, number }),
-        (any::<[u8; 16]>(), any::<u32>(), number()).prop_map(|(disk, generation, in_sync_epoch)| {
-            Message::Here { disk: Uuid(disk), generation, in_sync_epoch }
-        }),
+        (any::<[u8; 16]>(), any::<u32>(), number(), number()).prop_map(
+            |(disk, generation, in_sync_epoch, marks)| {
+                Message::Here { disk: Uuid(disk), generation, in_sync_epoch, marks: Marks(marks) }
+            }
+        ),
         terms().prop_map(|term| Message::Refused { term }),
         terms().prop_map(|term| Message::Restarted { term }),
         terms().prop_map(|term| Message::Failed { term }),
@@ -156,6 +165,7 @@ pub(crate) fn messages() -> Vec<(&'static str, Message<Payload>)> {
     let term = Term { generation: 0x0102_0304, epoch: 0x1112_1314_1516_1718 };
     let member = Member { node: NodeId(0x0203), incarnation: 0x2122_2324_2526_2728 };
     let (number, floor) = (0x3132_3334_3536_3738, 0x4142_4344_4546_4748);
+    let marks = Marks(0x9192_9394_9596_9798);
     let extent = Extent { offset: 0x5152_5354_5556_5758, length: 512 };
     let client = Client { member, shard: 0x0c0d };
     let origin = Origin {
@@ -185,7 +195,7 @@ pub(crate) fn messages() -> Vec<(&'static str, Message<Payload>)> {
     };
     let disk = Uuid(std::array::from_fn(|at| 0xa0 + at as u8));
     vec![
-        ("group-beacon", Message::Beacon { term, member, sequence: number, floor }),
+        ("group-beacon", Message::Beacon { term, member, sequence: number, floor, marks }),
         ("group-beacon-ack", Message::BeaconAck { member, sequence: number }),
         ("group-seal", Message::Seal(map.clone())),
         ("group-waiting", Message::Waiting { term }),
@@ -197,13 +207,13 @@ pub(crate) fn messages() -> Vec<(&'static str, Message<Payload>)> {
         ("group-damaged", Message::Damaged { term, number, extent }),
         ("group-put", put(true, Some(origin))),
         ("group-copy", put(false, None)),
-        ("group-put-done", Message::PutDone { term, number }),
+        ("group-put-done", Message::PutDone { term, number, marks }),
         ("group-open", Message::Open { term, origins, missed: missed.clone() }),
         ("group-opened", Message::Opened { term }),
         ("group-harden", Message::Harden { term, number, floor, admits: true }),
         ("group-hardened", Message::Hardened { term, number }),
         ("group-caught-up", Message::CaughtUp { term, extents: missed }),
-        ("group-here", Message::Here { disk, generation: term.generation, in_sync_epoch: 4 }),
+        ("group-here", Message::Here { disk, generation: term.generation, in_sync_epoch: 4, marks }),
         ("group-refused", Message::Refused { term }),
         ("group-restarted", Message::Restarted { term }),
         ("group-failed", Message::Failed { term }),

@@ -520,7 +520,11 @@ impl<M: Models> World<M> {
             Work::Verify { .. } if is_blind => Ok(None),
             work => self.column(node, volume).apply(&work, covered),
         };
-        self.with_group(node, volume, |group, now| group.done(now, op, result));
+        let marks = self.column(node, volume).marks();
+        self.with_group(node, volume, |group, now| {
+            group.marked(marks);
+            group.done(now, op, result);
+        });
     }
 
     pub(super) fn group_message(&mut self, node: NodeId, from: NodeId, volume: PgId, message: Message<Tags>) {

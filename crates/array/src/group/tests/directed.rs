@@ -89,6 +89,33 @@ fn an_old_disk_is_filled_whole() {
     });
 }
 
+/// A column is dropped, and comes back with the disk that it had earlier in the same epoch: what it had confirmed since is gone, and nobody
+/// counts it as missed.
+fn put_back(mistake: Option<Mistake>, seed: u64, away_is_primary: bool) -> Option<String> {
+    let (mut world, primary) = serving(seed, 2, mistake);
+    let away = if away_is_primary { primary } else { 1 - primary };
+    let image = world.nodes[away].media.clone();
+    world.clients_rest = false;
+    world.run(world.now + 4 * LEASE);
+    world.clients_rest = true;
+    world.run(world.now + 2 * LEASE);
+    world.crash(away, false);
+    world.run(world.now + 6 * LEASE);
+    let number = usize::from(world.register.column_at(NodeId(away as u16)).expect("a column"));
+    assert!(matches!(world.register.columns[number].state, State::Stale { .. }), "seed {seed}");
+    world.nodes[away].media = image;
+    world.start(away);
+    world.run(world.now + 6 * LEASE);
+    world.judge_whole();
+    world.wrong
+}
+
+#[test]
+fn a_disk_that_was_put_back_is_filled_whole() {
+    finds(Mistake::IgnoreMarks, |seed, mistake| put_back(mistake, seed, false));
+    finds(Mistake::IgnoreMarks, |seed, mistake| put_back(mistake, seed, true));
+}
+
 /// The group is handed over while clients have copies of the last primary's.
 #[test]
 fn copies_of_the_last_primary_are_void_before_the_next_one_writes() {

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use cards_layout::format::Uuid;
 
 use super::random::Random;
-use crate::group::{Disk, Extent, Extents, Record, Work, WorkError};
+use crate::group::{Disk, Extent, Extents, Marks, Record, Work, WorkError};
 
 /// Units of a group: one value each.
 pub(super) const UNITS: usize = 6;
@@ -21,6 +21,8 @@ pub(super) struct Media {
     /// Written since the last sync.
     unsynced: [Vec<u32>; UNITS],
     pub(super) record: Record,
+    /// How often a unit has become dirty.
+    marks: u64,
     /// Writes whose release has not come.
     held: [u32; UNITS],
     pub(super) dirty: [bool; UNITS],
@@ -49,6 +51,7 @@ impl Media {
             durable: [0; UNITS],
             unsynced: Default::default(),
             record: Record::default(),
+            marks: 0,
             held: [0; UNITS],
             dirty: [false; UNITS],
             missed: [false; UNITS],
@@ -77,7 +80,12 @@ impl Media {
         for extent in dirty.iter() {
             units(extent).for_each(|unit| self.held[unit] = 1);
         }
-        Disk { disk: self.disk, record: self.record, dirty, missed: extents(&self.missed) }
+        let (disk, record, missed) = (self.disk, self.record, extents(&self.missed));
+        Disk { disk, record, dirty, missed, marks: self.marks() }
+    }
+
+    pub(super) const fn marks(&self) -> Marks {
+        Marks(self.marks)
     }
 
     /// What is done before a write is on its way.
@@ -85,6 +93,7 @@ impl Media {
         if let Work::Write { extent, missed, .. } = work {
             for unit in units(*extent) {
                 self.held[unit] += 1;
+                self.marks += u64::from(!self.dirty[unit]);
                 self.dirty[unit] = true;
                 self.missed[unit] |= missed;
             }

@@ -8,8 +8,8 @@ use cards_layout::format::Uuid;
 
 use crate::group::mistakes::Made;
 use crate::group::{
-    Answer, Client, Command, Disk, Extent, Extents, Group, GroupTiming, Map, Member, Op, Origin, Output,
-    Record, Size, Token, Work,
+    Answer, Client, Command, Disk, Extent, Extents, Group, GroupTiming, Map, Marks, Member, Op, Origin,
+    Output, Record, Size, Token, Work,
 };
 
 const BYTES: u64 = 1 << 20;
@@ -29,8 +29,8 @@ impl Alone {
         let me = Member { node: NodeId(0), incarnation: 1 };
         let disk = Uuid([1; 16]);
         let map = Map::first(Uuid([9; 16]), 0, me, &[(disk, me.node)]).unwrap();
-        let found =
-            Disk { disk, record: Record::default(), dirty: Extents::default(), missed: Extents::default() };
+        let (dirty, missed) = (Extents::default(), Extents::default());
+        let found = Disk { disk, record: Record::default(), dirty, missed, marks: Marks(0) };
         let size = Size { bytes: BYTES, copy_bytes: 4096, unit_bytes: 4096 };
         let mut made = Made::default();
         made.has_little_room = true;

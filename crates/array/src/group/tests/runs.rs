@@ -129,7 +129,13 @@ fn schedules_that_failed_once_do_no_harm() {
 #[ignore = "for a seed that fails"]
 fn a_seed_is_told() {
     let seed = std::env::var("SEED").ok().and_then(|text: String| text.parse().ok()).unwrap_or(0);
-    let all = [Mistake::SealWithinPromise, Mistake::ForgetPromise, Mistake::SkipGrace, Mistake::TrustDisk];
+    let all = [
+        Mistake::SealWithinPromise,
+        Mistake::ForgetPromise,
+        Mistake::SkipGrace,
+        Mistake::TrustDisk,
+        Mistake::IgnoreMarks,
+    ];
     let all: Vec<_> = all.into_iter().chain(RANDOM).collect();
     let name = std::env::var("MISTAKE").unwrap_or_default();
     let mistake = all.into_iter().find(|mistake| std::format!("{mistake:?}") == name);

@@ -77,8 +77,10 @@ pub(super) struct Node {
     /// Copies that clients were given, by client and unit: the token of the read.
     copies: BTreeMap<(usize, usize), Token>,
     pub(super) serves: bool,
-    /// The disk as it was at some time.
-    image: Option<Media>,
+    /// The disk as it was at this time.
+    image: Option<(Time, Media)>,
+    /// When its process ended last.
+    fell: Time,
 }
 
 #[derive(Clone, Debug)]
@@ -238,6 +240,8 @@ pub(super) struct World {
     given_up_late: Option<Plan>,
     /// Nodes whose column has left, and is on their disks still.
     left: BTreeSet<usize>,
+    /// The primary before this one was another node.
+    last_primary: Option<usize>,
 }
 
 impl World {
@@ -278,6 +282,7 @@ impl World {
             copies: BTreeMap::new(),
             serves: false,
             image: None,
+            fell: 0,
         });
         let clients = (0..CLIENTS).map(|n| Client {
             rate: rates[count + n],
@@ -316,6 +321,7 @@ impl World {
             plan: None,
             given_up_late: None,
             left: BTreeSet::new(),
+            last_primary: None,
             random: Random(random.next()),
         };
         for node in 0..count {
@@ -404,7 +410,11 @@ impl World {
                 let is_done = !fails || self.random.chance(500);
                 let done = is_done.then(|| self.nodes[node].media.apply(&work));
                 let result = done.filter(|_| !fails).unwrap_or(Err(WorkError::Disk));
-                self.with(node, |group, now| group.done(now, op, result));
+                let marks = self.nodes[node].media.marks();
+                self.with(node, |group, now| {
+                    group.marked(marks);
+                    group.done(now, op, result);
+                });
             }
             Event::Timer { node, incarnation } if incarnation == self.nodes[node].incarnation => {
                 self.nodes[node].timer = Time::MAX;
@@ -423,6 +433,9 @@ impl World {
             }
             Event::Leave { node, incarnation, times } => self.leaves_again(node, incarnation, times),
             Event::Start(node) if self.nodes[node].group.is_none() && self.dead != Some(node) => {
+                if self.nodes[node].image.is_some() && !self.is_calm && self.random.chance(300) {
+                    self.swap_disk(node);
+                }
                 self.start(node);
             }
             Event::Replug(node) => self.replug(node),
@@ -481,6 +494,9 @@ impl World {
         let before = core::mem::replace(&mut self.register, map.clone());
         self.counts.terms += 1;
         self.counts.take_overs += u64::from(before.primary != map.primary);
+        if before.primary.node != map.primary.node {
+            self.last_primary = Some(usize::from(before.primary.node.0));
+        }
         let allowed =
             |map: &Map| map.term.generation == before.term.generation && map.in_sync().next().is_some();
         if !allowed(&map) {
@@ -595,8 +611,10 @@ impl World {
 
     /// The process ends, and its machine with it or not.
     pub(super) fn crash(&mut self, node: usize, cuts_power: bool) {
+        let now = self.now;
         let found = &mut self.nodes[node];
         found.group = None;
+        found.fell = now;
         found.serves = false;
         found.commands.clear();
         found.copies.clear();
@@ -1080,7 +1098,7 @@ impl World {
                     self.rots(other, unit);
                 }
             }
-            76..80 => self.nodes[node].image = Some(self.nodes[node].media.clone()),
+            76..80 => self.nodes[node].image = Some((self.now, self.nodes[node].media.clone())),
             _ => {
                 self.cuts.clear();
                 self.register_cuts.clear();
@@ -1167,14 +1185,23 @@ impl World {
         let Some(State::Stale { since }) = number.map(|number| self.register.columns[number].state) else {
             return;
         };
-        let image = self.nodes[node].image.take().filter(|image| image.record.in_sync_epoch < since);
+        // Who has dropped it has been the primary in that epoch, or the next one after this node: it knows what the disk had counted a
+        // lease before that ended.
+        let knows = self.register.since <= since || self.last_primary == Some(node);
+        let fell = self.nodes[node].fell;
+        let image = self.nodes[node]
+            .image
+            .take()
+            .filter(|(taken, image)| image.record.in_sync_epoch < since || knows && taken + 2 * LEASE < fell);
+        let image = image.map(|(_, image)| image);
         let blank = Media::new(self.nodes[node].media.disk);
         let found = &mut self.nodes[node];
         if image.is_none() && !self.random.chance(300) {
             return;
         }
+        let is_blank = image.is_none();
         found.media = image.unwrap_or(blank);
-        found.media.record.is_lossy = true;
+        found.media.record.is_lossy |= is_blank;
         self.counts.old_disks += 1;
         self.tell(|| format!("n{node} has an old disk"));
     }

@@ -260,13 +260,17 @@ impl Scene {
 
     /// Until all copies are in sync, as all nodes say.
     fn wait_in_sync(&mut self) {
-        for number in 1..=NODES {
-            eventually(&format!("all copies are in sync, says n{number}"), LONG, || {
-                let told = volume(&mut self.cluster, number);
-                let copies = told["mirror"]["copies"].as_array()?;
-                (copies.len() == NODES && copies.iter().all(|copy| copy["state"] == "in_sync")).then_some(())
-            });
-        }
+        (1..=NODES).for_each(|number| self.wait_copies(number, NODES));
+    }
+
+    /// Until so many copies are in sync, as a node says, and the volume is served with these.
+    fn wait_copies(&mut self, asked: usize, count: usize) {
+        eventually(&format!("{count} copies are in sync, says n{asked}"), LONG, || {
+            let told = volume(&mut self.cluster, asked);
+            let copies = told["mirror"]["copies"].as_array()?;
+            (copies.iter().filter(|copy| copy["state"] == "in_sync").count() == count).then_some(())
+        });
+        self.cluster.export(asked, "data").read(0, BLOCK).expect("a read with these copies");
     }
 
     /// Damages a disk that is in use, and has it found and mended.
@@ -302,7 +306,9 @@ impl Scene {
                 fs::rename(from, to).expect("a disk elsewhere");
             }
         };
+        // One after the other: who dies together with the last one that remembers which commands were done leaves them in doubt.
         self.cluster.node(one).kill();
+        self.wait_copies(other, NODES - 1);
         self.cluster.node(other).kill();
         exchange();
         self.refuses(one, &format!("fast{other}"));
