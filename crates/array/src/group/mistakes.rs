@@ -64,6 +64,8 @@ pub(super) enum Mistake {
     CountRetired,
     /// What is being repaired does not keep writes out.
     RepairOvertakes,
+    /// A write that no column could do fails, though each has what another one lacks.
+    FailAtOnce,
 }
 
 /// The mistake that a machine makes, and how much it remembers: none, and all that is allowed, outside tests.
