@@ -450,7 +450,13 @@ impl<P: Clone> Group<P> {
             // It was heard of before the register answered. To begin once more would give the numbers of writes that are open in the term
             // to others.
             Some(primary) if primary.map == map => {}
-            Some(primary) => primary.begin(now, map, &mut self.out),
+            Some(primary) => {
+                // The node may have got a card in the term that ends, and that one's word is waited for.
+                if map.since == map.term.epoch && primary.has_opened() {
+                    self.outlived = None;
+                }
+                primary.begin(now, map, &mut self.out);
+            }
             None => self.lead(now, map),
         }
     }

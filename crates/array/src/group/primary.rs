@@ -364,6 +364,11 @@ impl<P: Clone> Primary<P> {
         primary
     }
 
+    /// Commands were taken since it took over.
+    pub(super) const fn has_opened(&self) -> bool {
+        self.has_opened
+    }
+
     /// Bytes that it has copied to columns that had missed them.
     pub(super) const fn copied(&self) -> u64 {
         self.copied

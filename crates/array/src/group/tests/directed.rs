@@ -8,7 +8,7 @@ use cards_core::{Duration, NodeId};
 use super::media::{SUMMED, UNITS};
 use super::world::{Faults, LEASE, MS, World};
 use crate::group::mistakes::Mistake;
-use crate::group::{Member, Message, State};
+use crate::group::{Group, Member, Message, State};
 
 const QUIET: Faults = Faults { loss: 0, repeats: 0, late: 0, register_loss: 0, little_room: false };
 
@@ -209,6 +209,34 @@ fn a_primary_that_was_it_for_long_is_outlived_and_one_that_was_not_is_not() {
             assert_eq!(group.outlived(), expected, "seed {seed}, after {time}");
         }
     }
+}
+
+/// A primary that begins anew follows itself: the node that it has outlived before may have a card of its own first term, and is waited for.
+#[test]
+fn a_primary_that_begins_anew_has_outlived_nobody() {
+    let mut anew = 0;
+    for seed in 0..20 {
+        let faults = Faults { little_room: true, ..QUIET };
+        let mut world = World::new(seed, 2, faults, None);
+        world.is_calm = true;
+        world.run(20 * LEASE);
+        let last = usize::from(world.register.primary.node.0);
+        let next = 1 - last;
+        world.crash(last, true);
+        world.run(world.now + 10 * LEASE);
+        let since = world.register.since;
+        let outlived = |world: &World| world.nodes[next].group.as_ref().and_then(Group::outlived);
+        assert_eq!(outlived(&world), Some(NodeId(last as u16)), "seed {seed}");
+        // Its column is let in: the next term finds that no memory has room for all commands.
+        world.start(last);
+        world.run(world.now + 10 * LEASE);
+        assert_eq!((world.wrong.clone(), world.register.primary.node), (None, NodeId(next as u16)));
+        if world.register.since > since {
+            anew += 1;
+            assert_eq!(outlived(&world), None, "seed {seed}");
+        }
+    }
+    assert!(anew > 0, "none has begun anew");
 }
 
 /// The register's nodes tell all of its maps, and may tell the primary of its own before they answer it.
