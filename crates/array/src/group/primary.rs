@@ -1152,7 +1152,7 @@ impl<P: Clone> Primary<P> {
         if let Some(column) = self.given_up.columns().next() {
             return self.map.without(self.me, column, 0).ok();
         }
-        self.drop_of(sync, silent, own.memory).or_else(|| self.hand_over_of(now))
+        self.drop_of(sync, silent, own.memory).or_else(|| self.hand_over_of(now, out))
     }
 
     /// Whether a column, whose node answers, does not end what a term begins with: its disk may never do so.
@@ -1198,8 +1198,16 @@ impl<P: Clone> Primary<P> {
         self.broken.has(self.own)
     }
 
-    fn hand_over_of(&mut self, now: Instant) -> Option<Map> {
+    fn hand_over_of(&mut self, now: Instant, out: &mut Outputs<P>) -> Option<Map> {
         let HandOver { to, leaves } = self.hands_over.filter(|_| self.stage == Stage::Serving)?;
+        if self.made.is(Mistake::AnswerAtHandOver) {
+            let open = mem::take(&mut self.puts).into_values().filter(|put| !put.is_complete);
+            for put in open {
+                if let Reason::Command(token) = put.reason {
+                    out.push(Output::Done { token, result: Ok(None) });
+                }
+            }
+        }
         let is_busy = !self.puts.is_empty() || !self.gets.is_empty() || !self.hardens.is_empty();
         if is_busy || !self.results.is_empty() {
             return None;
@@ -1208,6 +1216,11 @@ impl<P: Clone> Primary<P> {
         let map =
             if leaves { self.map.left_to(self.me, to) } else { self.map.handed_over(self.me, to) }.ok()?;
         self.is_silenced = true;
+        if self.made.is(Mistake::ResignEarly) {
+            self.is_silenced = false;
+            let (member, term) = (self.me, self.map.term);
+            self.others().for_each(|node| out.send(node, Message::Resigned { member, term }));
+        }
         // The columns are told that all is complete, or the next primary would make them the same.
         self.beacon_at = now;
         Some(map)
