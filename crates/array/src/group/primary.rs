@@ -303,6 +303,8 @@ pub(super) struct Primary<P> {
     has_opened: bool,
     /// Which of them were applied is not known any more: it takes over anew.
     has_forgotten: bool,
+    /// For a column that is back it takes over anew not before: one whose disk has failed says the same each time.
+    anew_at: Instant,
     /// Nothing is served: the map that names another primary is proposed.
     is_silenced: bool,
 }
@@ -358,9 +360,11 @@ impl<P: Clone> Primary<P> {
             hands_over: None,
             has_opened: false,
             has_forgotten: false,
+            anew_at: now,
             is_silenced: false,
         };
         primary.begin(now, map, out);
+        primary.anew_at = now;
         primary
     }
 
@@ -393,6 +397,7 @@ impl<P: Clone> Primary<P> {
         self.given_up = Mask::default();
         if self.map.since == self.map.term.epoch {
             (self.has_opened, self.has_forgotten) = (false, false);
+            self.anew_at = now + self.timing.lease;
         }
         self.reports.clear();
         self.opened = Mask::default();
@@ -1152,7 +1157,7 @@ impl<P: Clone> Primary<P> {
         if let Some(column) = self.given_up.columns().next() {
             return self.map.without(self.me, column, 0).ok();
         }
-        self.drop_of(sync, silent, own.memory).or_else(|| self.hand_over_of(now, out))
+        self.drop_of(now, sync, silent, own.memory).or_else(|| self.hand_over_of(now, out))
     }
 
     /// Whether a column, whose node answers, does not end what a term begins with: its disk may never do so.
@@ -1166,7 +1171,7 @@ impl<P: Clone> Primary<P> {
     }
 
     /// A column in sync is dropped, if one has to be and may be.
-    fn drop_of(&self, sync: Mask, silent: Mask, memory: Memory) -> Option<Map> {
+    fn drop_of(&self, now: Instant, sync: Mask, silent: Mask, memory: Memory) -> Option<Map> {
         let own = self.reports.get(&self.own)?;
         let is_open = self.stage >= Stage::Reading;
         let generation = self.map.term.generation;
@@ -1185,7 +1190,7 @@ impl<P: Clone> Primary<P> {
                 0
             };
             self.map.without(self.me, column, since).ok()
-        } else if self.broken.has(column) {
+        } else if self.broken.has(column) && self.anew_at <= now {
             // It is back, and what it has may be all there is: it is sealed in another term.
             self.map.taken_over(self.me).ok()
         } else {
