@@ -107,7 +107,7 @@ pub struct Group<P> {
     look_after: Instant,
     /// The term of the last map that the register was found to hold.
     known: Term,
-    /// The last term in which this process was primary and gave it up.
+    /// The last term in which this process was primary and gave it up, or another one was it: no map up to this one is led, however late it comes.
     retired: Option<Term>,
     /// See [`Group::outlived`].
     outlived: Option<NodeId>,
@@ -258,6 +258,7 @@ impl<P: Clone> Group<P> {
         if self.primary.as_ref().is_some_and(|primary| primary.map.term < term) {
             self.step_down(now);
         }
+        self.retired = self.retired.max(Some(term));
         self.settle(now);
     }
 

@@ -369,6 +369,34 @@ fn a_stale_column_serves_only_when_it_is_forced() {
     }
 }
 
+/// The node to which a group was left alone has not heard of it when a person forces the other column. The word that it was left to comes later.
+#[test]
+fn a_hand_over_that_comes_after_another_column_was_forced_is_void() {
+    for seed in 0..20 {
+        let (mut world, primary) = serving(seed, 2, None);
+        let heir = 1 - primary;
+        world.clients_rest = true;
+        world.run(world.now + 50 * MS);
+        let member = |world: &World, node: usize| Member {
+            node: NodeId(node as u16),
+            incarnation: world.nodes[node].incarnation,
+        };
+        let (by, to) = (member(&world, primary), member(&world, heir));
+        let left = world.register.left_to(by, to).unwrap();
+        let forced = left.forced(by).unwrap();
+        world.register = forced.clone();
+        world.with(heir, |group, now| group.overtaken(now, forced.term));
+        world.with(primary, |group, now| {
+            group.overtaken(now, left.term);
+            group.receive(now, by.node, Message::HandOver(Box::new(forced)));
+        });
+        world.with(heir, |group, now| group.receive(now, by.node, Message::HandOver(Box::new(left))));
+        world.run(world.now + 10 * LEASE);
+        assert_eq!(world.wrong, None, "seed {seed}");
+        assert!(!world.nodes[heir].serves && world.nodes[primary].serves, "seed {seed}");
+    }
+}
+
 /// What rots at one column is written anew from another one, and costs no column its place.
 #[test]
 fn what_rots_at_one_column_is_repaired() {
