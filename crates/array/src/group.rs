@@ -107,7 +107,7 @@ pub struct Group<P> {
     look_after: Instant,
     /// The term of the last map that the register was found to hold.
     known: Term,
-    /// The last term in which this process was primary and gave it up.
+    /// The last term in which this process was primary and gave it up, or another one was it: no map up to this one is led, however late it comes.
     retired: Option<Term>,
     /// See [`Group::outlived`].
     outlived: Option<NodeId>,
@@ -258,6 +258,7 @@ impl<P: Clone> Group<P> {
         if self.primary.as_ref().is_some_and(|primary| primary.map.term < term) {
             self.step_down(now);
         }
+        self.retired = self.retired.max(Some(term));
         self.settle(now);
     }
 
@@ -456,7 +457,13 @@ impl<P: Clone> Group<P> {
             // It was heard of before the register answered. To begin once more would give the numbers of writes that are open in the term
             // to others.
             Some(primary) if primary.map == map => {}
-            Some(primary) => primary.begin(now, map, &mut self.out),
+            Some(primary) => {
+                // The node may have got a card in the term that ends, and that one's word is waited for.
+                if map.since == map.term.epoch && primary.has_opened() {
+                    self.outlived = None;
+                }
+                primary.begin(now, map, &mut self.out);
+            }
             None => self.lead(now, map),
         }
     }

@@ -9,9 +9,11 @@ use cards_world::Trace;
 /// Without a mistake all of these pass, see `seeds.rs`.
 const SEEDS: u64 = 3000;
 
+type Draw = fn(u64) -> Options;
+
 /// How runs are drawn: as they are now, as they were before clocks, takeovers and members that change, with one node that writes
 /// alone, and of volumes whose primary moves.
-const DRAWS: [(&str, fn(u64) -> Options); 4] = [
+const DRAWS: [(&str, Draw); 4] = [
     ("", Options::draw),
     (" --second", Options::second),
     (" --lone", Options::lone),
@@ -19,7 +21,7 @@ const DRAWS: [(&str, fn(u64) -> Options); 4] = [
 ];
 
 /// Mistakes that only a volume can have whose primary moves.
-const OF_MIRRORS: [Mistake; 2] = [Mistake::LeaseWithoutRight, Mistake::KeepRepeated];
+const OF_MIRRORS: [Mistake; 3] = [Mistake::LeaseWithoutRight, Mistake::KeepRepeated, Mistake::KeepOverMove];
 
 #[test]
 fn every_mistake_is_found() {

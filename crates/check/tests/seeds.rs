@@ -89,6 +89,7 @@ fn what_a_driver_of_mirrors_does_wrong_is_found() {
         (DriverMistake::UnfencedCopies, 709),
         (DriverMistake::BlindScrub, 57),
         (DriverMistake::AddInSync, 3),
+        (DriverMistake::AnswerLeaving, 83),
     ] {
         let run = |mistake: Option<DriverMistake>| {
             let mut options = Options::mirrored(seed);

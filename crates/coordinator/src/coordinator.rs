@@ -71,7 +71,7 @@ impl Coordinator {
         }
     }
 
-    /// Has another node lead the registry, if this one does: its process ends. Waits a moment until that is so.
+    /// This node leads the registry no more, nor is it elected: its process ends. If it led, waits a moment until another one does.
     pub async fn resign(&self) {
         if let Self::Local(home) = self {
             home.resign().await;

@@ -242,14 +242,14 @@ impl Local {
         self.viewed(&Op::View).await
     }
 
-    /// Has another node lead the registry, if this one does: its process ends. Waits a moment until that is so.
+    /// This node does not lead the registry from now on, nor is it elected: its process ends. If it led, waits a moment until another one does.
     pub async fn resign(&self) {
         let mut published = self.published();
-        let others = {
+        let (leads, others) = {
             let published = published.borrow();
-            published.view.is_some() && published.kept.arbiters.len() > 1
+            (published.view.is_some(), published.kept.arbiters.len() > 1)
         };
-        if others && self.shared.actor.send(Message::Resign).is_ok() {
+        if others && self.shared.actor.send(Message::Resign).is_ok() && leads {
             let own = &self.shared.remote.config().own;
             let leads = |route: &Route| own.as_ref() != Some(&route.address);
             let led = published.wait_for(|published| published.kept.leader.as_ref().is_some_and(leads));

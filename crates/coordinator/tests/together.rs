@@ -281,6 +281,19 @@ async fn the_death_of_the_node_that_leads_stops_no_join_and_no_attachment() {
     }
 }
 
+/// Two of three are stopped at a time: the one that did not lead is not elected in the middle of its end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_whose_process_ends_is_not_elected() {
+    for ends in 1..3 {
+        let lab = Lab::settled(3).await;
+        let leader = lab.leader().await;
+        let (other, next) = ((leader + ends) % 3, (leader + 3 - ends) % 3);
+        lab.nodes[other].local().resign().await;
+        lab.nodes[leader].local().resign().await;
+        assert_eq!(lab.leader().await, next);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_asks_another_node_is_led_to_the_one_that_leads() {
     let lab = Lab::settled(3).await;

@@ -100,6 +100,8 @@ pub enum Mistake {
     LeaseWithoutRight,
     /// What was repeated to a primary goes into copies, though others may have written since it was done.
     KeepRepeated,
+    /// A node says that it knows of a group's next primary, and uses the copies of its card until it has another one.
+    KeepOverMove,
 }
 
 impl Mistake {
@@ -108,7 +110,7 @@ impl Mistake {
         [Self::ForgetVoid, Self::ForgetDoubt, Self::IgnoreVoid, Self::RepeatStale];
 
     /// All others: those that the checker finds.
-    pub const ALL: [Self; 43] = [
+    pub const ALL: [Self; 44] = [
         Self::ForgetInvalidation,
         Self::WriteUnconfirmed,
         Self::KeepInvalidated,
@@ -152,6 +154,7 @@ impl Mistake {
         Self::ServeAnyMember,
         Self::LeaseWithoutRight,
         Self::KeepRepeated,
+        Self::KeepOverMove,
     ];
 }
 

@@ -108,6 +108,8 @@ pub struct Replica<T> {
     dismissed: Option<u64>,
     /// This node does not try to lead before.
     not_before: Instant,
+    /// It resigns as soon as what it has proposed has an outcome.
+    resigns: bool,
     events: VecDeque<Event<T>>,
 }
 
@@ -143,6 +145,7 @@ impl<T: Clone + Eq> Replica<T> {
             next_question: now,
             dismissed: None,
             not_before: now,
+            resigns: false,
             events: VecDeque::new(),
         }
     }
@@ -201,7 +204,7 @@ impl<T: Clone + Eq> Replica<T> {
     /// # Errors
     /// This node does not lead, or something else is being proposed. Nothing is proposed.
     pub fn propose(&mut self, now: Instant, content: T, change: ArbiterChange) -> Result<(), NotProposed> {
-        if !self.leads(now) {
+        if !self.leads(now) || self.resigns {
             return Err(NotProposed::NotLeader);
         }
         let Some(value) = self.proposer.chosen().filter(|value| value.arbiters.next().is_empty()) else {
@@ -226,9 +229,14 @@ impl<T: Clone + Eq> Replica<T> {
     }
 
     /// The process ends: it does not lead from now on, nor tries to, and if it did the arbiters hear of it. Another one leads as soon as it
-    /// has the votes, not a pledge later. This node's arbiter goes on.
+    /// has the votes, not a pledge later. This node's arbiter goes on. What it has proposed gets its outcome first, which is a round trip: arbiters that
+    /// have voted for it are pledged, and would wait.
     pub fn resign(&mut self) {
         self.not_before = Instant::NEVER;
+        self.resigns = self.open.is_some() && self.proposer.ballot().is_none();
+        if self.resigns {
+            return;
+        }
         let named =
             self.arbiter.state().accepted.iter().flat_map(|accepted| accepted.value.arbiters.stores());
         let stores: Vec<StoreId> = named.collect();
@@ -351,7 +359,10 @@ impl<T: Clone + Eq> Replica<T> {
             }
             _ => {}
         }
-        if !value.arbiters.next().is_empty() {
+        if self.resigns {
+            // A change of arbiters that has begun, the next leader finishes.
+            self.resign();
+        } else if !value.arbiters.next().is_empty() {
             self.lead(now);
         }
     }
@@ -362,7 +373,7 @@ impl<T: Clone + Eq> Replica<T> {
             self.dismissed = self.dismissed.max(Some(value.version));
             return self.proposer.rest();
         }
-        if self.arbiter.is_pledged_to_another(now, self.id) {
+        if self.arbiter.is_pledged_to_another(now, self.id) || self.not_before == Instant::NEVER {
             return self.proposer.rest();
         }
         let led = Led { leader: Some(store), epoch: value.content.epoch + 1, content: value.content.content };
@@ -372,6 +383,7 @@ impl<T: Clone + Eq> Replica<T> {
 
     fn ended(&mut self) {
         self.leadership.end();
+        self.resigns = false;
         if core::mem::replace(&mut self.is_leader, false) {
             self.open = None;
             self.events.push_back(Event::Ended);

@@ -66,6 +66,12 @@ pub(super) enum Mistake {
     RepairOvertakes,
     /// A disk that was put back to what it was is believed if that was in the same epoch.
     IgnoreMarks,
+    /// A write that no column could do fails, though each has what another one lacks.
+    FailAtOnce,
+    /// A primary that leaves the group to another one frees the columns of their promises before the register has the next map, and serves on.
+    ResignEarly,
+    /// A primary that leaves the group to another one answers what is open as if it were done.
+    AnswerAtHandOver,
 }
 
 /// The mistake that a machine makes, and how much it remembers: none, and all that is allowed, outside tests.

@@ -305,6 +305,8 @@ pub(super) struct Primary<P> {
     has_opened: bool,
     /// Which of them were applied is not known any more: it takes over anew.
     has_forgotten: bool,
+    /// For a column that is back it takes over anew not before: one whose disk has failed says the same each time.
+    anew_at: Instant,
     /// Nothing is served: the map that names another primary is proposed.
     is_silenced: bool,
 }
@@ -361,10 +363,17 @@ impl<P: Clone> Primary<P> {
             hands_over: None,
             has_opened: false,
             has_forgotten: false,
+            anew_at: now,
             is_silenced: false,
         };
         primary.begin(now, map, out);
+        primary.anew_at = now;
         primary
+    }
+
+    /// Commands were taken since it took over.
+    pub(super) const fn has_opened(&self) -> bool {
+        self.has_opened
     }
 
     /// Bytes that it has copied to columns that had missed them.
@@ -398,6 +407,7 @@ impl<P: Clone> Primary<P> {
         self.given_up = Mask::default();
         if self.map.since == self.map.term.epoch {
             (self.has_opened, self.has_forgotten) = (false, false);
+            self.anew_at = now + self.timing.lease;
         }
         self.reports.clear();
         self.opened = Mask::default();
@@ -1160,7 +1170,7 @@ impl<P: Clone> Primary<P> {
         if let Some(column) = self.given_up.columns().next() {
             return self.map.without(self.me, column, 0, Marks(0)).ok();
         }
-        self.drop_of(sync, silent, own).or_else(|| self.hand_over_of(now, own))
+        self.drop_of(now, sync, silent, own).or_else(|| self.hand_over_of(now, own, out))
     }
 
     /// Whether a column, whose node answers, does not end what a term begins with: its disk may never do so.
@@ -1174,7 +1184,7 @@ impl<P: Clone> Primary<P> {
     }
 
     /// A column in sync is dropped, if one has to be and may be.
-    fn drop_of(&self, sync: Mask, silent: Mask, own_column: &Column) -> Option<Map> {
+    fn drop_of(&self, now: Instant, sync: Mask, silent: Mask, own_column: &Column) -> Option<Map> {
         let own = self.reports.get(&self.own)?;
         let is_open = self.stage >= Stage::Reading;
         let generation = self.map.term.generation;
@@ -1196,7 +1206,7 @@ impl<P: Clone> Primary<P> {
             let counted = self.marks[usize::from(column)].max(own_column.marks_of(self.node(column)));
             let marks = if self.made.is(Mistake::IgnoreMarks) { Marks(0) } else { counted };
             self.map.without(self.me, column, since, marks).ok()
-        } else if self.broken.has(column) {
+        } else if self.broken.has(column) && self.anew_at <= now {
             // It is back, and what it has may be all there is: it is sealed in another term.
             self.map.taken_over(self.me).ok()
         } else {
@@ -1209,8 +1219,16 @@ impl<P: Clone> Primary<P> {
         self.broken.has(self.own)
     }
 
-    fn hand_over_of(&mut self, now: Instant, own: &Column) -> Option<Map> {
+    fn hand_over_of(&mut self, now: Instant, own: &Column, out: &mut Outputs<P>) -> Option<Map> {
         let HandOver { to, leaves } = self.hands_over.filter(|_| self.stage == Stage::Serving)?;
+        if self.made.is(Mistake::AnswerAtHandOver) {
+            let open = mem::take(&mut self.puts).into_values().filter(|put| !put.is_complete);
+            for put in open {
+                if let Reason::Command(token) = put.reason {
+                    out.push(Output::Done { token, result: Ok(None) });
+                }
+            }
+        }
         let is_busy = !self.puts.is_empty() || !self.gets.is_empty() || !self.hardens.is_empty();
         if is_busy || !self.results.is_empty() {
             return None;
@@ -1222,6 +1240,11 @@ impl<P: Clone> Primary<P> {
         }
         .ok()?;
         self.is_silenced = true;
+        if self.made.is(Mistake::ResignEarly) {
+            self.is_silenced = false;
+            let (member, term) = (self.me, self.map.term);
+            self.others().for_each(|node| out.send(node, Message::Resigned { member, term }));
+        }
         // The columns are told that all is complete, or the next primary would make them the same.
         self.beacon_at = now;
         Some(map)

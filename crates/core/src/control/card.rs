@@ -10,6 +10,7 @@ use crate::algorithms::Algorithms;
 use crate::ids::{Generation, NodeId, PgId, RequestId, Token};
 use crate::io::Input;
 use crate::message::{ControlMessage, Extent, IoError, Refusal};
+use crate::mistakes::{Mistake, makes};
 use crate::rights::Allowed;
 use crate::time::{Duration, Instant};
 use crate::timing::ControlTiming;
@@ -428,7 +429,7 @@ impl Control {
         card.request = fresh;
         card.asked = None;
         self.end_renewals(self.primary_of(volume));
-        if !keeps {
+        if !(keeps || !volume.is_plain() && makes(Mistake::KeepOverMove)) {
             self.push_shards(Input::Suspended { volume });
             self.part(volume);
         }

@@ -85,6 +85,48 @@ fn own_write_counts_though_the_grant_in_its_answer_is_void() {
     assert!(!c.has(2, 5), "contents from before its own write are kept");
 }
 
+/// Node 1 gives its lock up for another node's write, and its word is late. Its own command, begun after that, is refused, or is given up before it
+/// came: it takes no lock, and so a repetition's answer gives none. Node 1 would count that as given after its release, and the primary the release as
+/// the later.
+#[test]
+fn the_answer_to_a_command_that_took_no_lock_gives_none() {
+    for is_given_up in [false, true] {
+        let mut c = Cluster::cold(RD);
+        c.read(1, 5);
+        c.give(2, change(CommandKind::Write, at(5), BLOCK_BYTES));
+        let command = c.hold_back(is_command).pop().unwrap();
+        c.arrive(command.0, command.1, command.2, command.3);
+        let invalidate = c.until(|body| matches!(body, Body::Invalidate { .. }));
+        c.arrive(invalidate.0, invalidate.1, invalidate.2, invalidate.3);
+        let released = c.hold_back(|sent| matches!(sent.2.body, Body::InvalidateAck { .. })).pop().unwrap();
+        c.give(1, change(CommandKind::Write, at(6), BLOCK_BYTES));
+        let (from, to, message, payload) = c.hold_back(is_command).pop().unwrap();
+        if is_given_up {
+            let is_void = |sent: &Sent| matches!(sent.2.body, Body::Void { .. });
+            let void = loop {
+                c.wake(1);
+                let held = c.hold_back(is_void).pop();
+                c.wire.clear();
+                if let Some(void) = held {
+                    break void;
+                }
+            };
+            c.arrive(void.0, void.1, void.2, void.3);
+        } else {
+            c.give(0, Input::CardFenced { volume: V, node: NodeId(1) });
+            c.arrive(from, to, message.clone(), payload);
+        }
+        assert_eq!(c.hold_back(is_done).len(), 1, "the answer is lost");
+        c.arrive(from, to, message, payload);
+        let answer = c.hold_back(is_done).pop().unwrap();
+        c.arrive(answer.0, answer.1, answer.2, answer.3);
+        c.deliver(released);
+        let block = BlockId::new(V, 7);
+        let named = c.nodes[0].may_hold_lock(NodeId(1), Generation(2), block);
+        assert!(!c.nodes[1].holds(block) || named == Some(true), "given up: {is_given_up}, {named:?}");
+    }
+}
+
 /// Node 2 evicts block b: its word to node 3 is late. Node 1 writes b; node 3 holds no lock there and is not asked, but
 /// hears of the write with something else. It has no room and passes the block on, as of what *it* has heard. Node 4,
 /// which holds the lock and has dropped its copy for the write, takes it for newer than the write.

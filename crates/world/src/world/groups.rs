@@ -87,11 +87,13 @@ pub enum DriverMistake {
     BlindScrub,
     /// A column that takes another one's place is called in sync at once.
     AddInSync,
+    /// A process that leaves a group it leads counts what is open as done, and answers it.
+    AnswerLeaving,
 }
 
 impl DriverMistake {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::IgnoreOrigins,
         Self::IgnoreRight,
         Self::ForgetAcquainted,
@@ -103,6 +105,7 @@ impl DriverMistake {
         Self::UnfencedCopies,
         Self::BlindScrub,
         Self::AddInSync,
+        Self::AnswerLeaving,
     ];
 }
 
@@ -724,6 +727,14 @@ impl<M: Models> World<M> {
         }
     }
 
+    /// By mistake: what a group has not done yet counts as done.
+    fn answer_open(&mut self, node: NodeId, volume: PgId) {
+        let Some(life) = self.running(node).groups.get_mut(&volume) else { return };
+        let open = life.commands.extract_if(.., |_, asked| matches!(asked.work, DiskWork::Command { .. }));
+        let open: Vec<Asked> = open.map(|(_, asked)| asked).collect();
+        open.iter().for_each(|asked| self.disk_ends(node, asked, Ok(())));
+    }
+
     fn disk_ends(&mut self, node: NodeId, asked: &Asked, result: Result<(), IoError>) {
         if let DiskWork::Read { slot, .. } = asked.work {
             self.shard(node, asked.shard).memory.filled(slot);
@@ -856,6 +867,9 @@ impl<M: Models> World<M> {
             let heir = heir.map(|heir| Member { node: heir, incarnation: self.place(heir).incarnation });
             trace!(self, "{node:?} leaves {volume:?} to {heir:?}");
             self.mirror(volume).counts.left += 1;
+            if self.mirror(volume).config.mistake == Some(DriverMistake::AnswerLeaving) {
+                self.answer_open(node, volume);
+            }
             self.with_group(node, volume, |group, now| group.leave(now, heir));
         }
     }

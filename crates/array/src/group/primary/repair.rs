@@ -316,7 +316,8 @@ impl<P: Clone> Primary<P> {
         let is_elsewhere = |&(column, extent): &(u8, Extent)| {
             put.damaged().columns().any(|other| other != column && has(other, extent.whole(unit)))
         };
-        let may_help = !put.is_second && put.damage.iter().any(is_elsewhere);
+        let is_last = put.is_second || self.made.is(Mistake::FailAtOnce);
+        let may_help = !is_last && put.damage.iter().any(is_elsewhere);
         match put.reason {
             Reason::Command(token) if may_help => {
                 let Put { extent, payload, origin, .. } = put.clone();

@@ -147,7 +147,7 @@ fn a_seed_is_told() {
 }
 
 /// The mistakes that random schedules find.
-const RANDOM: [Mistake; 17] = [
+const RANDOM: [Mistake; 19] = [
     Mistake::ServeWithoutRight,
     Mistake::AcceptEarlierEpoch,
     Mistake::SealBeforeDurable,
@@ -165,6 +165,8 @@ const RANDOM: [Mistake; 17] = [
     Mistake::TrustReturned,
     Mistake::CountRetired,
     Mistake::RepairOvertakes,
+    Mistake::ResignEarly,
+    Mistake::AnswerAtHandOver,
 ];
 
 /// The first seed with which the mistake is found, and what is wrong.
@@ -177,7 +179,7 @@ fn mistakes_are_found_by_random_schedules() {
     let mut missing = Vec::new();
     for mistake in RANDOM {
         let begun = time::Instant::now();
-        let found = found(mistake, 1000);
+        let found = found(mistake, 3000);
         eprintln!("{mistake:?} in {:?}: {found:?}", begun.elapsed());
         if found.is_none() {
             missing.push(mistake);

@@ -746,6 +746,14 @@ impl World {
         }
     }
 
+    /// The same of a write, which reads what it leaves of units.
+    fn judge_unwritable(&mut self, extent: Extent) {
+        let is_there = |unit: usize| in_sync(&self.register).any(|node| !self.nodes[node].media.rotten[unit]);
+        if self.register.is_whole() && units(extent.whole(SUMMED as u64)).all(is_there) {
+            self.fails(format!("{extent:?} is not written, and columns in sync have all of its units"));
+        }
+    }
+
     /// M5.
     fn judge_message(&mut self, node: usize, message: &Message<Vec<u32>>) {
         if let Message::Sealed { term, .. } = message
@@ -798,8 +806,14 @@ impl World {
             self.fails(format!("M4: n{node} answers, and n{other} serves"));
         }
         let open = self.clients[client].open.as_ref().filter(|_| self.clients[client].request == request);
-        if result == Err(CommandError::Damaged) && matches!(open, Some((Command::Read { .. }, ..))) {
-            self.judge_unreadable(extent);
+        match open {
+            Some((Command::Read { .. }, ..)) if result == Err(CommandError::Damaged) => {
+                self.judge_unreadable(extent);
+            }
+            Some((Command::Write { .. }, ..)) if result == Err(CommandError::Damaged) => {
+                self.judge_unwritable(extent);
+            }
+            _ => {}
         }
         let result = match result {
             Err(error) => Reply::Failed(error),

@@ -1,6 +1,7 @@
 //! Writes, zeroes, trims and flushes at the primary.
 
 use alloc::collections::BTreeSet;
+use core::ops::Range;
 
 use super::answered::{Outcome, Place};
 use super::{PeerCard, Primary, Writer};
@@ -163,12 +164,7 @@ impl Shard {
         let known = answers.get(place).filter(|_| !makes(Mistake::RepeatCommands));
         if let Some(known) = known {
             if let Some(outcome) = known {
-                // One that was refused took no turn: its node would count what it is giving up just now as given to it anew.
-                let is_refused = matches!(outcome.result, Err(IoError::Invalid | IoError::NotPermitted));
-                let grant = match is_refused {
-                    true => Grant::default(),
-                    false => self.grant_of(from, id, &blocks, turn),
-                };
+                let grant = self.grant_again(from, id, &blocks, (turn, outcome));
                 self.send_done(from, id, (generation, request), outcome, grant);
             }
             self.put_back(payload);
@@ -210,6 +206,21 @@ impl Shard {
         self.disk_command(id, change, fua, payload, client);
     }
 
+    /// What the repeated answer to a command grants. One that has not begun, since it was refused or given up before it came, may have taken no lock: its
+    /// node would count what it is giving up just now as given to it anew.
+    fn grant_again(
+        &self,
+        to: NodeId,
+        id: PgId,
+        blocks: &Range<u32>,
+        (turn, outcome): (u64, Outcome),
+    ) -> Grant {
+        match outcome.stamp {
+            Stamp(0) => Grant::default(),
+            _ => self.grant_of(to, id, blocks, turn),
+        }
+    }
+
     /// A card asks whether its command is here.
     pub(in crate::shard) fn probe(&mut self, from: NodeId, id: PgId, generation: Generation, asked: Asked) {
         let Asked { place, block, turn } = asked;
@@ -225,10 +236,7 @@ impl Shard {
                 None => Outcome::failed(IoError::Busy),
             },
         };
-        let grant = match outcome.stamp {
-            Stamp(0) => Grant::default(),
-            _ => self.grant_of(from, id, &(block..block.saturating_add(1)), turn),
-        };
+        let grant = self.grant_again(from, id, &(block..block.saturating_add(1)), (turn, outcome));
         self.send_done(from, id, (generation, place.request), outcome, grant);
     }
 
