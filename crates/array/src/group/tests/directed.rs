@@ -8,7 +8,7 @@ use cards_core::{Duration, NodeId};
 use super::media::{SUMMED, UNITS};
 use super::world::{Faults, LEASE, MS, World};
 use crate::group::mistakes::Mistake;
-use crate::group::{Group, Member, Message, State};
+use crate::group::{Group, Marks, Member, Message, State};
 
 const QUIET: Faults = Faults { loss: 0, repeats: 0, late: 0, register_loss: 0, little_room: false };
 
@@ -409,7 +409,7 @@ fn a_hand_over_that_comes_after_another_column_was_forced_is_void() {
             incarnation: world.nodes[node].incarnation,
         };
         let (by, to) = (member(&world, primary), member(&world, heir));
-        let left = world.register.left_to(by, to).unwrap();
+        let left = world.register.left_to(by, to, Marks(0)).unwrap();
         let forced = left.forced(by).unwrap();
         world.register = forced.clone();
         world.with(heir, |group, now| group.overtaken(now, forced.term));
