@@ -14,8 +14,8 @@ use super::media::{Media, SUMMED, UNITS, units};
 use super::random::Random;
 use crate::group::mistakes::{Made, Mistake};
 use crate::group::{
-    Answer, COLUMNS_MAX, Client as Sender, Command, CommandError, Extent, Group, GroupTiming, Map, MapColumn,
-    Member, Message, Op, Origin, Output, Placement, Size, State, Term, Token, Work, WorkError,
+    Answer, COLUMNS_MAX, Change, Client as Sender, Command, CommandError, Extent, Group, GroupTiming, Map,
+    MapColumn, Member, Message, Op, Origin, Output, Placement, Size, State, Term, Token, Work, WorkError,
 };
 
 /// The nodes whose columns are in sync.
@@ -206,6 +206,8 @@ pub(super) struct World {
     pub(super) random: Random,
     pub(super) now: Time,
     pub(super) nodes: Vec<Node>,
+    /// What processes have told of changes of the map.
+    pub(super) changes: Vec<(usize, Change)>,
     pub(super) register: Map,
     register_number: u64,
     /// Proposals of a node with lower numbers are taken no more.
@@ -292,6 +294,7 @@ impl World {
         let mut world = Self {
             now: 0,
             nodes: nodes.collect(),
+            changes: Vec::new(),
             register,
             register_number: 0,
             fenced: alloc::vec![0; count],
@@ -687,6 +690,10 @@ impl World {
             Output::Stopped => {
                 self.tell(|| format!("n{node} stops"));
                 self.nodes[node].commands.clear();
+            }
+            Output::Changed(change) => {
+                self.tell(|| format!("n{node}: {change:?}"));
+                self.changes.push((node, change));
             }
             Output::Done { token, result } => self.done(node, token, result),
         }
