@@ -455,7 +455,7 @@ fn set_limit(node: &Node, volume: Option<&str>, limit: Option<Limit>) -> Result<
 }
 
 /// Has the session with the coordinator do something.
-async fn coordinate<R>(
+pub(crate) async fn coordinate<R>(
     node: &Node,
     order: impl FnOnce(oneshot::Sender<Result<R, String>>) -> Order,
 ) -> Result<R, Refusal> {

@@ -81,15 +81,11 @@ fn a_copy_is_drained_while_clients_write() {
         "{again}"
     );
     scene.wait_copies(third, &[other, fourth]);
-    scene.cluster.node(other).says(&[&format!("copy {to} has joined")]);
-    scene
-        .cluster
-        .node(other)
-        .says(&[&format!("copy {from}:fast{first} has left the volume; {to} has its place")]);
-    scene
-        .cluster
-        .node(first)
-        .says(&[&format!("n{other} is the primary in the place of {from}, which has handed")]);
+    let moved = format!("n{fourth} is the primary in the place of {from}, which has handed");
+    let left = format!("copy {from}:fast{first} has left the volume; {to} has its place");
+    scene.cluster.node(first).says(&[&format!("copy {to} has joined")]);
+    scene.cluster.node(first).says(&[&moved]);
+    scene.cluster.node(fourth).says(&[&left]);
     writer.goes_on(50);
     let disk = format!("{}/fast{first}.img", dir.path().display());
     eventually("the old copy is removed from its disk", LONG, || {

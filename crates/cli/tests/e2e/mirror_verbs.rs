@@ -86,6 +86,11 @@ fn a_volume_is_created_shown_and_removed_over_three_running_daemons() {
         (&"data".into(), &(16 * MIB).into(), &"raid1:2".into())
     );
     assert_eq!(made["disks"], serde_json::json!(["n2:fast", "n1:fast"]), "where most space is");
+    // A node that has not heard of it yet waits until it has.
+    for node in [1, 2, 3] {
+        cards(&mut cluster, node, &["policy", "set", "data", "hdc"]).ok();
+    }
+    cards(&mut cluster, 1, &["policy", "set", "data", "--reset"]).ok();
 
     for node in [1, 2, 3] {
         let shown = eventually("each node knows the volume", SHORT, || {
