@@ -120,7 +120,12 @@ async fn attend(mut serves: watch::Receiver<Option<Arc<Node>>>) {
     let Ok(Some(node)) = serves.wait_for(Option::is_some).await.map(|node| node.clone()) else {
         return std::future::pending().await;
     };
-    tokio::join!(sampling::run(&node), net::watch_silence(&node), policies::run(&node));
+    tokio::join!(
+        sampling::run(&node),
+        net::watch_silence(&node),
+        policies::run(&node),
+        scrub::schedule::run(&node)
+    );
 }
 
 /// What all connections share.

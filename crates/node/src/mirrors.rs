@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cards_admin::{Mirror, MirrorState, NewVolume, Part, Refusal, RefusalKind, Striped, Volume, VolumeState};
+use cards_admin::{
+    Mirror, MirrorState, NewVolume, Part, Refusal, RefusalKind, ScrubState, Striped, Volume, VolumeState,
+};
 use cards_config::{PolicySpec, size};
 use cards_coordinator::{AttachMode, Change, GroupState, GroupVolume, NewGroup, NewStriped, StripedVolume};
 use cards_core::{PgId, VolumeSpec};
@@ -17,6 +19,7 @@ use crate::node::Node;
 use crate::node::groups::Known;
 use crate::node::membership::Order;
 use crate::report;
+use crate::scrub::schedule;
 
 /// The volumes of the cluster, those that are being made and removed included.
 pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
@@ -44,8 +47,18 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
             None => volumes.push(Volume { striped, ..unready_striped(&known) }),
         }
     }
+    for volume in &mut volumes {
+        volume.scrub = scrub_state(node, &volume.name);
+    }
     volumes.sort_by(|one, other| one.name.cmp(&other.name));
     volumes
+}
+
+/// When a volume that has checksums is scrubbed.
+fn scrub_state(node: &Node, volume: &str) -> Option<ScrubState> {
+    let groups = node.groups.all();
+    let of = groups.iter().map(|known| &**known).filter(|known| known.record.volume() == volume);
+    schedule::shown(node, of).or_else(|| schedule::shown_own(node, volume))
 }
 
 /// How a volume over several groups stands, as far as this node knows.
@@ -106,6 +119,7 @@ fn waiting(
         io: cards_admin::Io::default(),
         mirror: None,
         striped: None,
+        scrub: None,
     }
 }
 

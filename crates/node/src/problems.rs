@@ -343,6 +343,7 @@ mod tests {
     fn of_two_disks_of_one_name_both_nodes_are_named() {
         let volume = |disk_node: &str| Volume {
             striped: None,
+            scrub: None,
             name: "disk".into(),
             disk_node: Some(disk_node.into()),
             size: 4096,

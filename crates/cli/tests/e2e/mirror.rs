@@ -99,7 +99,7 @@ impl Scene {
         Self::of(cluster(dir, network))
     }
 
-    fn of(mut cluster: Cluster) -> Self {
+    pub(crate) fn of(mut cluster: Cluster) -> Self {
         at(&mut cluster, 1, &["volume", "create", "data", "--size", "16M", "--layout", "raid1:2"]).ok();
         for number in 1..=3 {
             eventually(&format!("n{number} knows the volume"), SHORT, || {
