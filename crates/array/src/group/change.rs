@@ -78,6 +78,8 @@ pub enum DropCause {
     Silent(Duration),
     /// It answers, and has not confirmed a write for so long.
     Unconfirmed(Duration),
+    /// It answers, and has not read what another column, or a scrub, needs of it for so long.
+    Unread(Duration),
     /// It answers, and did not do what a term begins with for so long.
     Stuck(Duration),
 }
@@ -91,6 +93,9 @@ impl fmt::Display for DropCause {
             Self::Silent(time) => write!(f, "its node said nothing for {:.1} s", time.as_secs_f64()),
             Self::Unconfirmed(time) => {
                 write!(f, "it did not confirm a write for {:.1} s; its node answers", time.as_secs_f64())
+            }
+            Self::Unread(time) => {
+                write!(f, "its disk did not answer a read for {:.1} s; its node answers", time.as_secs_f64())
             }
             Self::Stuck(time) => {
                 let seconds = time.as_secs_f64();

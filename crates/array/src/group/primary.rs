@@ -178,6 +178,7 @@ struct Get {
     extent: Extent,
     from: u8,
     reason: Reason,
+    since: Instant,
     again: Again,
     /// It waits for a repair of its column: columns that do not have what is damaged there.
     repair: Option<Mask>,
@@ -953,7 +954,8 @@ impl<P: Clone> Primary<P> {
         out: &mut Outputs<P>,
     ) -> u64 {
         let again = Again::first(now, &self.timing);
-        let get = Get { extent, from, reason, again, repair: None, mended: None, passed: Mask::default() };
+        let (since, passed) = (now, Mask::default());
+        let get = Get { extent, from, reason, since, again, repair: None, mended: None, passed };
         let number = self.number();
         self.send_get(number, &get, out);
         self.gets.insert(number, get);
@@ -1136,10 +1138,17 @@ impl<P: Clone> Primary<P> {
         if last + timing.silence() < now {
             return Some(DropCause::Silent(now.since(last)));
         }
-        let oldest = self.puts.values().filter(awaits).map(|put| put.since).min();
-        let late = oldest.filter(|since| *since + timing.put_timeout < now);
-        let stuck = self.is_stuck(now, column).then(|| DropCause::Stuck(now.since(self.stage_since)));
-        stuck.or(late.map(|since| DropCause::Unconfirmed(now.since(since))))
+        if self.is_stuck(now, column) {
+            return Some(DropCause::Stuck(now.since(self.stage_since)));
+        }
+        let late = |since: Option<Instant>, limit| {
+            since.filter(|since| *since + limit < now).map(|since| now.since(since))
+        };
+        let reads = |get: &&Get| get.from == column && get.repair.is_none();
+        let written = self.puts.values().filter(awaits).map(|put| put.since).min();
+        let read = self.gets.values().filter(reads).map(|get| get.since).min();
+        let unconfirmed = late(written, timing.put_timeout).map(DropCause::Unconfirmed);
+        unconfirmed.or_else(|| late(read, timing.get_timeout()).map(DropCause::Unread))
     }
 
     /// The map that the primary wants next, if it wants another one, and what that changes. It is proposed at once.

@@ -554,3 +554,36 @@ fn what_happens_to_copies_is_told_by_the_one_that_decides_it() {
         assert_eq!(changes.iter().filter(|(_, change)| took(change)).count(), 1, "seed {seed}: {changes:?}");
     }
 }
+
+/// A repair reads from a disk that never answers: the column is given up for it, and whoever waits for the repair goes on.
+#[test]
+fn a_repair_waits_for_no_disk_that_does_not_answer() {
+    let mut repaired = 0;
+    for seed in 0..20 {
+        let copies = 2 + seed as usize % 2;
+        let (mut world, primary) = serving(seed, copies, None);
+        // The first one is asked.
+        let mute = usize::from(primary == 0);
+        world.mute = Some(mute);
+        world.changes.clear();
+        (0..UNITS).for_each(|unit| world.rots(primary, unit));
+        world.run(world.now + 900 * MS);
+        let is_it = |(node, change): &(usize, Change)| {
+            let wanted = matches!(change, Change::Dropped { column, cause: DropCause::Unread(_) } if usize::from(*column) == mute);
+            *node == primary && wanted
+        };
+        assert_eq!(
+            world.changes.iter().filter(|change| is_it(change)).count(),
+            1,
+            "seed {seed}: {:?}",
+            world.changes
+        );
+        assert_eq!(world.wrong, None, "seed {seed}");
+        let writes = world.counts.writes;
+        world.run(world.now + 300 * MS);
+        assert_eq!(world.wrong, None, "seed {seed}");
+        assert!(world.counts.writes > writes, "seed {seed}: commands go on");
+        repaired += if copies == 3 { world.counts.repaired } else { 0 };
+    }
+    assert!(repaired > 0, "the third column has what the second one does not tell");
+}

@@ -235,6 +235,8 @@ pub(super) struct World {
     pub(super) clients_rest: bool,
     /// Down for good.
     pub(super) dead: Option<usize>,
+    /// The disk of this node answers no read.
+    pub(super) mute: Option<usize>,
     plan: Option<Plan>,
     /// The last one that was given up when the new column was in sync already: a primary may not have heard that the old one stays.
     given_up_late: Option<Plan>,
@@ -316,6 +318,7 @@ impl World {
             timing: timing(),
             clients_rest: false,
             dead: None,
+            mute: None,
             plan: None,
             given_up_late: None,
             left: BTreeSet::new(),
@@ -667,8 +670,12 @@ impl World {
                 self.send(node, usize::from(to.0), message);
             }
             Output::Work { op, work } => {
+                let is_read = matches!(work, Work::Read { .. } | Work::Verify { .. });
                 self.nodes[node].media.begin(&work);
                 self.nodes[node].works.insert(op, work);
+                if is_read && self.mute == Some(node) {
+                    return;
+                }
                 let slow = self.random.chance(20) && !self.is_calm;
                 let after = self.random.between(50, if slow { 60 * MS } else { 2 * MS });
                 let incarnation = self.nodes[node].incarnation;
