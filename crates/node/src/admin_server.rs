@@ -24,13 +24,14 @@ use cards_core::Input;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::{Notify, watch};
 
 use crate::answers;
 use crate::attach::not_attached;
 use crate::audit;
 use crate::devices;
 use crate::inquiry::{self, Question};
+use crate::membership::coordinate;
 use crate::mirrors;
 use crate::net;
 use crate::node::membership::Order;
@@ -342,21 +343,6 @@ fn set_limit(node: &Node, volume: Option<&str>, limit: Option<Limit>) -> Result<
         })));
     }
     Ok(())
-}
-
-/// Has the session with the coordinator do something.
-pub(crate) async fn coordinate<R>(
-    node: &Node,
-    order: impl FnOnce(oneshot::Sender<Result<R, String>>) -> Order,
-) -> Result<R, Refusal> {
-    let refused = |message: String| Refusal { kind: RefusalKind::Coordinator, message };
-    let (done, wait) = oneshot::channel();
-    if node.membership.order(order(done)).is_err() {
-        let message = "the members of this cluster are those of its configuration, and nobody can join or leave; \
-                       give it [coordinator.embedded], see `cards cluster init`";
-        return Err(refused(message.into()));
-    }
-    wait.await.unwrap_or_else(|_| Err("the daemon is ending".into())).map_err(refused)
 }
 
 /// Looks on the data threads themselves, between two of their turns: none is caught halfway.

@@ -12,7 +12,6 @@ use cards_core::{
 };
 
 use crate::failures::{Asked, ERRORS_REMEMBERED, REQUESTS_REMEMBERED};
-use crate::mirrors;
 use crate::node::card::{Card, CardState, reason_of_loss};
 use crate::node::{Local, Node};
 
@@ -286,7 +285,7 @@ pub(crate) fn explain(node: &Node, card: &Card, refusal: &Refusal) -> String {
                 Some(_) => ", only with \"rw\" or \"ro\"; ask for that, or ".into(),
             }
         ),
-        Refusal::NoAnswer => mirrors::away(node, volume).unwrap_or_else(|| {
+        Refusal::NoAnswer => node.away(volume).unwrap_or_else(|| {
             format!("the disk node of volume {volume:?} does not answer; see `cards status`")
         }),
         // A takeover is refused only while the volume is kept for another node.

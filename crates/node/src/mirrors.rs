@@ -1,6 +1,6 @@
 //! Volumes over managed disks of several nodes, as the registry has them: for people, and what people want created.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,12 +9,12 @@ use cards_admin::{
 };
 use cards_config::{PolicySpec, size};
 use cards_coordinator::{AttachMode, Change, GroupState, GroupVolume, NewGroup, NewStriped, StripedVolume};
-use cards_core::{NodeId, PgId, VolumeSpec};
+use cards_core::{PgId, VolumeSpec};
 use cards_layout::layout::Layout;
 use cards_policies::policy::normalize;
 
-use crate::admin_server::coordinate;
 use crate::groups::mirror;
+use crate::membership::coordinate;
 use crate::node::Node;
 use crate::node::groups::Known;
 use crate::node::membership::Order;
@@ -190,37 +190,6 @@ pub(crate) fn unready(node: &Node, volume: &str) -> Option<Refusal> {
     let health = mirror(node, &known.record, known.map.as_ref()).health();
     let message = format!("volume {volume} is {health}; see `cards volume show {volume}`");
     Some(Refusal { kind: RefusalKind::Failed, message })
-}
-
-/// The nodes that lead a volume, or parts of it, and do not answer: in words, with the remedy.
-pub(crate) fn away(node: &Node, volume: &str) -> Option<String> {
-    let mut away: BTreeMap<NodeId, Vec<Option<u16>>> = BTreeMap::new();
-    for known in node.groups.all() {
-        let primary = known.ready().map(|map| map.primary.node).filter(|primary| *primary != node.me);
-        let silent = primary
-            .filter(|primary| !node.links.get(usize::from(primary.0)).is_some_and(|link| link.answers()));
-        if let Some(silent) = silent.filter(|_| known.record.volume() == volume) {
-            away.entry(silent).or_default().push(known.record.part.is_some().then(|| known.record.group()));
-        }
-    }
-    let named = away.iter().map(|(silent, parts)| {
-        let mut parts: Vec<u16> = parts.iter().flatten().copied().collect();
-        parts.sort_unstable();
-        let numbers: Vec<String> = parts.iter().map(ToString::to_string).collect();
-        match numbers.as_slice() {
-            [] => format!("node {}, its primary,", node.name(*silent)),
-            [one] => format!("node {}, which has part {one} of it,", node.name(*silent)),
-            several => format!("node {}, which has parts {} of it,", node.name(*silent), several.join(", ")),
-        }
-    });
-    let named: Vec<String> = named.collect();
-    let does = if named.len() == 1 { "does" } else { "do" };
-    (!named.is_empty()).then(|| {
-        format!(
-            "volume {volume:?}: {} {does} not answer: start it, or see `cards status`",
-            named.join(" and ")
-        )
-    })
 }
 
 /// The registry knows of attachments a moment later.

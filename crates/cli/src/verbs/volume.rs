@@ -397,7 +397,7 @@ fn scrubbed(scrub: &ScrubState) -> String {
         (None, ..) => format!("{last}; never by itself (`scrub_every`)"),
         (_, Some(percent), _) => format!("{last}; {percent} % of the next time are done"),
         (_, None, Some(next)) => format!("{last}; next {}", time(next)),
-        (_, None, None) => format!("{last}; next when its node says"),
+        (_, None, None) => format!("{last}; when the next one begins is not heard yet"),
     }
 }
 

@@ -88,7 +88,7 @@ pub(super) async fn attach(node: &Arc<Node>, attach: Attach) -> Result<(), Refus
                 if let Some(refusal) = mirrors::unready(node, &name) {
                     break refusal;
                 }
-                if let Some(message) = mirrors::away(node, &name) {
+                if let Some(message) = node.away(&name) {
                     break Refusal { kind: RefusalKind::Unreachable, message };
                 }
                 let message = format!(
@@ -101,7 +101,7 @@ pub(super) async fn attach(node: &Arc<Node>, attach: Attach) -> Result<(), Refus
                 if let Some(refusal) = mirrors::unready(node, &name) {
                     break refusal;
                 }
-                let message = mirrors::away(node, &name).unwrap_or_else(|| {
+                let message = node.away(&name).unwrap_or_else(|| {
                     format!("the node that has volume {name:?} does not answer; see `cards status`")
                 });
                 break Refusal { kind: RefusalKind::Unreachable, message };

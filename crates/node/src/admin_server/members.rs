@@ -4,8 +4,8 @@ use cards_admin::{Refusal, RefusalKind, Reply};
 use cards_coordinator::Certificate;
 use cards_tls::Shown;
 
-use super::coordinate;
 use crate::identity;
+use crate::membership::coordinate;
 use crate::node::Node;
 use crate::node::membership::Order;
 

@@ -2,7 +2,7 @@
 
 use cards_admin::{NewVolume, Refusal, Reply, Volume};
 
-use super::coordinate;
+use crate::membership::coordinate;
 use crate::mirrors;
 use crate::node::Node;
 use crate::node::membership::Order;

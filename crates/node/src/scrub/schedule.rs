@@ -18,7 +18,7 @@ use crate::node::scrubs::Table;
 /// Bytes that are compared at a time: writes of them wait meanwhile.
 const STEP: u64 = 256 << 10;
 /// Longest time between two looks for what is due.
-const LOOK_MAX: Duration = Duration::from_secs(60);
+const LOOK_MAX: Duration = Duration::from_secs(5);
 /// How far a scrub is, is kept and told this often.
 const SAVE: Duration = Duration::from_secs(10);
 /// While a copy is filled, or a volume has no primary, its scrub waits.
