@@ -61,7 +61,7 @@ pub use status::{
 };
 
 pub use cards_config::Claim;
-pub use scrubbed::{Damage, Scrubbed};
+pub use scrubbed::{Damage, ScrubState, Scrubbed};
 pub use warmed::Warmed;
 pub use watch::{Device, Notice, Said, Watching, Word};
 pub use why::{Block, ByteRange, Course, Holder, Lease, NodeBlock, Step, Why};

@@ -143,7 +143,11 @@ impl Striped {
                 let whole = self.parts.iter().filter(|part| part.mirror.is_whole()).count();
                 let all = self.parts.len();
                 match self.has_copies() {
+                    true if all == 1 => format!("{whole} of 1 part has all copies in sync"),
                     true => format!("{whole} of {all} parts have all copies in sync"),
+                    false if all == 1 => {
+                        "1 part, on one disk: it does not survive the loss of that".to_owned()
+                    }
                     false => format!("{all} parts, each on one disk: it does not survive the loss of any"),
                 }
             }

@@ -31,3 +31,20 @@ pub struct Damage {
     #[serde(default)]
     pub repaired: bool,
 }
+
+/// When a volume is compared with its checksums by itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScrubState {
+    /// Seconds between two of them; none: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub every_s: Option<u64>,
+    /// When all of it had been read last, in seconds since 1970 (UTC); of several parts, the one that was read first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_s: Option<u64>,
+    /// When the next one begins; of several parts, the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_s: Option<u64>,
+    /// How much of it has been read, of that which is being read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub percent: Option<u64>,
+}

@@ -5,7 +5,8 @@ use cards_policies::Replacement;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Counters, DiskCounters, Io, Mirror, Refusal, RefusalKind, Registry, SlowRequests, Starting, Striped,
+    Counters, DiskCounters, Io, Mirror, Refusal, RefusalKind, Registry, ScrubState, SlowRequests, Starting,
+    Striped,
 };
 
 /// Everything about one node.
@@ -198,6 +199,9 @@ pub struct Volume {
     /// Its parts, if it is shared among several groups.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub striped: Option<Box<Striped>>,
+    /// When it is scrubbed by itself, if it has checksums, as far as this node knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scrub: Option<ScrubState>,
 }
 
 impl Volume {

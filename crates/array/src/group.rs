@@ -10,6 +10,7 @@
 //! | `map_bytes` | a map as the register holds it |
 //! | `exclusivity` | which card has the volume for itself, as it is kept beside the map |
 //! | `extents` | ranges of bytes |
+//! | `change` | what a change of the map has done, for people |
 //! | `origins` | which commands were applied |
 //! | `fence` | what keeps two primaries apart |
 //! | `message` | what nodes say to each other |
@@ -48,6 +49,7 @@
 //!   knows since when.) Being sealed would hide how old it is.
 //! - A process that was killed writes no more to its disk when the next one opens it.
 
+mod change;
 mod column;
 mod exclusivity;
 mod extents;
@@ -74,6 +76,7 @@ use io::Outputs;
 use mistakes::{Made, Mistake};
 use primary::{HandOver, Primary};
 
+pub use change::{Change, DropCause};
 pub use exclusivity::KeptExclusivity;
 pub use extents::{EXTENTS_MAX, Extent, Extents};
 pub use fence::GroupTiming;
@@ -101,6 +104,8 @@ pub struct Group<P> {
     /// Beacons that it has sent in these times: acknowledgements of them may come late, and are of no later ones.
     beacons: u64,
     asked: Asked,
+    /// What the proposal does that is open, if that is told.
+    change: Option<Change>,
     /// The own column's number, by the last map.
     rank: u32,
     /// The register is not read before.
@@ -146,6 +151,7 @@ impl<P: Clone> Group<P> {
             copied: 0,
             beacons: 0,
             asked: Asked::Nothing,
+            change: None,
             rank: 0,
             look_after: now,
             known: Term::default(),
@@ -363,9 +369,9 @@ impl<P: Clone> Group<P> {
         self.out.push(Output::ReadMap);
     }
 
-    fn propose(&mut self, map: Map) {
+    fn propose(&mut self, map: Map, change: Option<Change>) {
         self.out.push(Output::Propose(map.clone()));
-        self.asked = Asked::Propose(map);
+        (self.asked, self.change) = (Asked::Propose(map), change);
     }
 
     fn deliver(&mut self, now: Instant, from: NodeId, message: Message<P>) {
@@ -407,7 +413,7 @@ impl<P: Clone> Group<P> {
                     && matches!(self.asked, Asked::Nothing)
                     && let Some(map) = primary.here(from, disk, generation, (in_sync_epoch, marks))
                 {
-                    self.propose(map);
+                    self.propose(map, None);
                 }
             }
             message => {
@@ -433,11 +439,11 @@ impl<P: Clone> Group<P> {
             primary.advance(now, &mut self.out, &self.column);
             self.column.stable(primary.map.term, primary.floor(), &mut self.out);
             if matches!(self.asked, Asked::Nothing)
-                && let Some(map) = primary
+                && let Some((map, change)) = primary
                     .wish(now, &mut self.out, &self.column)
                     .or_else(|| primary.placed(&self.placements))
             {
-                self.propose(map);
+                self.propose(map, Some(change));
             }
             if self.out.own.is_empty() {
                 return;
@@ -448,6 +454,7 @@ impl<P: Clone> Group<P> {
     /// The register holds what this process has proposed.
     fn taken(&mut self, now: Instant, map: Map) {
         self.column.claims = false;
+        self.change.take().into_iter().for_each(|change| self.out.push(Output::Changed(change)));
         if map.primary != self.me {
             self.step_down(now);
             let to = map.primary.node;
@@ -471,6 +478,7 @@ impl<P: Clone> Group<P> {
     /// It does not.
     fn not_taken(&mut self) {
         self.column.claims = false;
+        self.change = None;
         // The register may know better which columns are wanted: without end the same proposal would come again.
         self.placements.clear();
         if let Some(primary) = &mut self.primary {
@@ -543,7 +551,8 @@ impl<P: Clone> Group<P> {
             let are_over = grace <= promise || self.column.sealed_since + promise + grace <= now;
             self.outlived =
                 self.column.sealed.as_ref().filter(|_| are_over && !is_own).map(|sealed| sealed.primary.node);
-            self.propose(next);
+            let (from, silent) = (map.primary, now.since(self.column.heard));
+            self.propose(next, Some(Change::TookOver { from, silent }));
         }
     }
 

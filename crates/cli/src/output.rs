@@ -7,6 +7,11 @@ use serde::Serialize;
 
 use crate::error::{Error, Failed};
 
+/// So many of something, as people write it.
+pub(crate) fn count(number: u64, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}
+
 /// Prints `text` as it is.
 pub(crate) fn print(text: &str) -> Result<(), Error> {
     let mut out = std::io::stdout().lock();

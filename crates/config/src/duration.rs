@@ -1,4 +1,4 @@
-//! Durations: `250us`, `10ms`, `1.5s`, `2m`, `1h`.
+//! Durations: `250us`, `10ms`, `1.5s`, `2m`, `1h`, `14d`.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,7 +12,7 @@ const MAX_NS: u128 = 100 * 365 * 86_400 * 1_000_000_000;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DurationError {
     /// No number, no unit, or an unknown unit.
-    #[error("{0:?} is not a duration; write a number with ns, us, ms, s, m or h (10ms)")]
+    #[error("{0:?} is not a duration; write a number with ns, us, ms, s, m, h or d (10ms)")]
     Malformed(String),
     /// Longer than a century.
     #[error("{0:?} is too long; the longest duration is 876000h")]
@@ -36,6 +36,7 @@ pub fn parse(text: &str) -> Result<Duration, DurationError> {
         "s" => 1_000_000_000,
         "m" | "min" => 60_000_000_000,
         "h" => 3_600_000_000_000,
+        "d" => 86_400_000_000_000,
         _ => return Err(malformed()),
     };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
@@ -125,6 +126,7 @@ mod tests {
             ("1.5s", 1_500_000_000),
             ("2m", 120_000_000_000),
             ("1h", 3_600_000_000_000),
+            ("1.5d", 129_600_000_000_000),
             ("0.000000001s", 1),
         ] {
             assert_eq!(parse(text), Ok(Duration::from_nanos(ns)), "{text}");

@@ -12,6 +12,7 @@ mod coordinator;
 mod disk;
 pub mod duration;
 mod error;
+mod every;
 mod identity;
 mod limit;
 mod nbd;
@@ -116,6 +117,13 @@ pub struct Config {
     /// never. Default `10m`.
     #[serde(with = "duration", default = "default_rebuild_after")]
     pub rebuild_after: Duration,
+    /// Each volume that has checksums is read from its disks, and compared with them, once in this time; [`None`], `never` in the file: only when
+    /// a person says so. Default `14d`.
+    #[serde(with = "every", default = "default_scrub_every")]
+    pub scrub_every: Option<Duration>,
+    /// Bytes a second that such a scrub reads of each copy at most; 0 is any number. Default `16M`.
+    #[serde(with = "size", default = "default_scrub_rate")]
+    pub scrub_rate: u64,
     /// How long a card may serve cached blocks of a writable volume without renewal. Default `3s`.
     #[serde(with = "duration", default = "default_lease")]
     pub lease: Duration,
@@ -184,6 +192,8 @@ impl Config {
             hedge: default_hedge(),
             disk_wait: default_disk_wait(),
             rebuild_after: default_rebuild_after(),
+            scrub_every: default_scrub_every(),
+            scrub_rate: default_scrub_rate(),
             lease: default_lease(),
             slow: default_slow(),
             versions: Versions::default(),
@@ -404,6 +414,14 @@ fn default_disk_wait() -> Duration {
 
 fn default_rebuild_after() -> Duration {
     Duration::from_secs(600)
+}
+
+const fn default_scrub_every() -> Option<Duration> {
+    Some(Duration::from_secs(14 * 86_400))
+}
+
+const fn default_scrub_rate() -> u64 {
+    16 << 20
 }
 
 fn default_lease() -> Duration {

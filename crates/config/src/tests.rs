@@ -366,6 +366,14 @@ fn numbers_are_in_range() {
     refused("\"50us\"", "\"2s\"", &["busy_poll = \"2s\"", "at most 1s"]);
     refused("\"500ms\"", "\"0\"", &["peer_timeout", "at least 1ms"]);
     refused("\"30s\"", "\"5s\"", &["disk_wait = \"5s\"", "twice lease, 6s"]);
+    let every = |value: &str| format!("lease = \"3s\"\nscrub_every = {value}");
+    refused("lease = \"3s\"", &every("\"0\""), &["scrub_every = \"0ns\"", "or never"]);
+    refused("lease = \"3s\"", &every("\"often\""), &["scrub_every = \"often\"", "or d (10ms)"]);
+    for (value, wanted) in [("\"never\"", None), ("\"7d\"", Some(Duration::from_secs(7 * 86_400)))] {
+        let config = parse(&FULL.replacen("lease = \"3s\"", &every(value), 1)).unwrap();
+        assert_eq!(config.scrub_every, wanted);
+        assert_eq!(parse(&config.to_toml()).unwrap(), config);
+    }
     refused("\"3s\"", "\"900ms\"", &["lease = \"900ms\"", "1s"]);
     refused("\"3s\"", "\"11m\"", &["lease = \"11m\"", "at most 10m"]);
     refused("\"30s\"", "\"25h\"", &["disk_wait = \"25h\"", "at most 24h"]);

@@ -33,6 +33,8 @@ const LEASE_MAX: Duration = Duration::from_secs(600);
 const REGISTRY_LEASE_MIN: Duration = Duration::from_millis(100);
 /// The same with etcd, which counts seconds and has a minimum.
 const ETCD_LEASE_MIN: Duration = Duration::from_secs(2);
+/// Shortest period of scrubs.
+const SCRUB_EVERY_MIN: Duration = Duration::from_secs(1);
 /// Longest wait for a disk node.
 const DISK_WAIT_MAX: Duration = Duration::from_secs(24 * 3600);
 /// Longest name, in bytes.
@@ -53,6 +55,9 @@ pub(super) fn validate(config: &Config) -> Result<(), Problem> {
     }
     if !(1..=DATA_THREADS_MAX).contains(&config.data_threads) {
         return Err(value("data_threads", config.data_threads, "use 1 to 256, at most the number of cores"));
+    }
+    if let Some(every) = config.scrub_every.filter(|every| *every < SCRUB_EVERY_MIN) {
+        return Err(value("scrub_every", duration::exact(every), "use at least 1s, as in 14d, or never"));
     }
     if config.busy_poll > Duration::from_secs(1) {
         let given = duration::exact(config.busy_poll);

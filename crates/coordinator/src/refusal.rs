@@ -19,13 +19,22 @@ pub struct DiskSpace {
     pub disk: String,
     /// Bytes that a column can have there.
     pub room: u64,
+    /// The node is not joined.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_away: bool,
 }
 
 impl DiskSpace {
     pub(crate) fn new(disk: &ManagedDisk, room: u64) -> Self {
         let ManagedDisk { domain, node, name, .. } = disk.clone();
-        Self { domain, node, disk: name, room }
+        Self { domain, node, disk: name, room, is_away: false }
     }
+}
+
+/// The volume that a part is one of, as commands take it: `data` of `data (part 3)` and `data/3`.
+fn whole(volume: &str) -> &str {
+    let named = volume.split_once(" (part ").map_or(volume, |(whole, _)| whole);
+    named.split_once('/').map_or(named, |(whole, _)| whole)
 }
 
 /// So many domains.
@@ -65,7 +74,10 @@ fn spaces(domains: &[DiskSpace]) -> String {
     if domains.is_empty() {
         return "no joined node has a managed disk".to_owned();
     }
-    let one = |DiskSpace { domain, node, disk, room }: &DiskSpace| {
+    let one = |DiskSpace { domain, node, disk, room, is_away }: &DiskSpace| {
+        if *is_away {
+            return format!("node {node}, which has disk {node}:{disk}, is not joined: start it");
+        }
         let domain = if domain == node { String::new() } else { format!("domain {domain}, ") };
         format!("{domain}disk {node}:{disk} has room for {room}")
     };
@@ -428,8 +440,9 @@ pub enum Refusal {
     },
     /// A managed disk under a volume is not removed.
     #[error(
-        "managed disk `{disk}` of node `{node}` has a copy of volume `{volume}`: run `cards volume replace {volume} --from {node}:{disk}`, and \
-         this again when the new copy is in sync"
+        "managed disk `{disk}` of node `{node}` has a copy of volume `{volume}`: run `cards volume replace {} --from {node}:{disk}`, and \
+         this again when the new copy is in sync",
+        whole(volume)
     )]
     HasColumn {
         /// What its node calls it.
@@ -495,7 +508,8 @@ pub enum Refusal {
     },
     /// Another number of disks than of copies.
     #[error(
-        "volume `{volume}` has {copies} copies, and {disks} disks are named for them; name one disk for each"
+        "volume `{volume}` has {copies} copies, and {} named for them; name one disk for each",
+        if *disks == 1 { "1 disk is".to_owned() } else { format!("{disks} disks are") }
     )]
     OtherCopies {
         /// The volume.
@@ -583,8 +597,9 @@ pub enum Refusal {
     },
     /// A copy that is replaced already.
     #[error(
-        "the copy of volume `{volume}` on {from} is being replaced by the one on {by} already; `cards volume show {volume}` shows how far \
-         it is. To give up the new copy for another one: `cards volume replace {volume} --from {by}`"
+        "the copy of volume `{volume}` on {from} is being replaced by the one on {by} already; `cards volume show {0}` shows how far \
+         it is. To give up the new copy for another one: `cards volume replace {0} --from {by}`",
+        whole(volume)
     )]
     BeingReplaced {
         /// The volume.
@@ -663,7 +678,10 @@ pub enum Refusal {
         copies: Vec<String>,
     },
     /// Copies of a volume that is being made or removed are not replaced or forced.
-    #[error("volume `{volume}` is {state}: its copies cannot change now; see `cards volume show {volume}`")]
+    #[error(
+        "volume `{volume}` is {state}: its copies cannot change now; see `cards volume show {}`",
+        whole(volume)
+    )]
     NotMade {
         /// The volume.
         volume: String,
@@ -717,8 +735,9 @@ pub enum Refusal {
     },
     /// The volume stays.
     #[error(
-        "node `{node}` says that it has removed its copy of volume `{volume}`, which is to stay: `cards volume replace {volume} --from {node}` \
-         has another one made"
+        "node `{node}` says that it has removed its copy of volume `{volume}`, which is to stay: `cards volume replace {} --from {node}` \
+         has another one made",
+        whole(volume)
     )]
     NotBeingRemoved {
         /// The volume.

@@ -176,7 +176,7 @@ fn disks_that_are_named_are_taken_in_their_order() {
     };
     assert!(matches!(refused(&registry, &on(&[1])), Refusal::OtherCopies { copies: 2, disks: 1, .. }));
     assert!(matches!(refused(&registry, &on(&[1, 7])), Refusal::UnknownManagedDisk { .. }));
-    assert!(matches!(refused(&registry, &on(&[1, 1])), Refusal::SameDomain { .. }));
+    assert!(matches!(refused(&registry, &on(&[1, 1])), Refusal::SameDisk { .. }));
     do_all(&mut registry, [Change::Leave { seat: seat("b", 1) }]);
     assert!(matches!(refused(&registry, &on(&[1, 2])), Refusal::DiskAway { .. }));
     let large = NewGroup { bytes: 11 * MIB, on: vec![uuid(3), uuid(1)], ..new_group("v", 9) };

@@ -194,7 +194,8 @@ impl fmt::Display for LayoutError {
             }
             Self::Copies { text, name } => write!(
                 f,
-                "{text:?}: {name} has 2 to {WIDTH_MAX} copies of each block; write {name}:2, or raid0 for a single one"
+                "{text:?}: {name} has 2 to {WIDTH_MAX} copies of each block; write {name}:2. With one copy, which no loss of a disk spares, it is \
+                 raid0 over all disks, or linear"
             ),
             Self::Parity { text, name, parity } => write!(
                 f,

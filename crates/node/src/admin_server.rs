@@ -1,40 +1,44 @@
 //! The admin socket: one request per line, one reply per line, on a thread of its own.
+//!
+//! | file | noun |
+//! |---|---|
+//! | `session` | what lasts as long as a connection |
+//! | `cards` | volumes, attached and detached |
+//! | `volumes` | volumes over several nodes, created, removed and repaired |
+//! | `members` | nodes and their certificates |
 
 mod cards;
+mod members;
+mod session;
+mod volumes;
 
 use std::io;
 use std::os::unix::net::UnixListener as StdListener;
-use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use cards_admin::{self, Activity, REQUEST_BYTES_MAX, Recording, Refusal, RefusalKind, Reply, Request};
+use cards_admin::{self, Activity, REQUEST_BYTES_MAX, Refusal, RefusalKind, Reply, Request};
 use cards_config::{Attach, Limit};
-use cards_coordinator::Certificate;
 use cards_core::Input;
-use cards_tls::Shown;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::{Notify, watch};
 
 use crate::answers;
 use crate::attach::not_attached;
 use crate::audit;
 use crate::devices;
-use crate::identity;
 use crate::inquiry::{self, Question};
+use crate::membership::coordinate;
 use crate::mirrors;
 use crate::net;
-use crate::node::link::Link;
 use crate::node::membership::Order;
-use crate::node::{Event, Local, Node};
+use crate::node::{Event, Node};
 use crate::pins;
 use crate::places::{Place, Places};
 use crate::policies;
-use crate::record;
 use crate::report;
 use crate::sampling;
 use crate::scrub;
@@ -42,6 +46,8 @@ use crate::seldom::Seldom;
 use crate::spans;
 use crate::starting::Starting;
 use crate::warm;
+
+use session::Session;
 
 /// Connections at a time, of which idle ones give way.
 const CONNECTIONS_MAX: usize = 256;
@@ -120,7 +126,12 @@ async fn attend(mut serves: watch::Receiver<Option<Arc<Node>>>) {
     let Ok(Some(node)) = serves.wait_for(Option::is_some).await.map(|node| node.clone()) else {
         return std::future::pending().await;
     };
-    tokio::join!(sampling::run(&node), net::watch_silence(&node), policies::run(&node));
+    tokio::join!(
+        sampling::run(&node),
+        net::watch_silence(&node),
+        policies::run(&node),
+        scrub::schedule::run(&node)
+    );
 }
 
 /// What all connections share.
@@ -156,53 +167,6 @@ async fn accept(desk: Arc<Desk>, listener: UnixListener) {
                 tokio::time::sleep(ACCEPT_RETRY).await;
             }
         }
-    }
-}
-
-/// What lasts as long as a connection.
-#[derive(Default)]
-struct Session<'a> {
-    recording: Option<record::Session<'a>>,
-    held: Option<Held<'a>>,
-    watch: Option<devices::Watch>,
-    /// Parts of a module that is being loaded.
-    module: Vec<u8>,
-}
-
-/// A call that sets what policies take for the time.
-fn policy_clock(at: Option<cards_core::Instant>) -> impl FnOnce(&Rc<Local>) + Send + 'static {
-    move |local| {
-        local.all_shards(&Input::PolicyClock { at });
-        local.route();
-    }
-}
-
-/// Messages to peers are held, and the timers that wait for answers rest.
-struct Held<'a>(&'a Node);
-
-impl<'a> Held<'a> {
-    /// None if they are held for somebody else.
-    fn new(node: &'a Node) -> Option<Self> {
-        if node.holding.swap(true, Ordering::Relaxed) {
-            return None;
-        }
-        node.links.iter().for_each(|link| link.hold(true));
-        Some(Self(node))
-    }
-}
-
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        self.0.links.iter().for_each(|link| link.hold(false));
-        self.0.threads[0].post(Event::Call(Box::new(policy_clock(None))));
-        self.0.holding.store(false, Ordering::Relaxed);
-    }
-}
-
-impl Session<'_> {
-    /// Nothing is kept for the connection: its end would end nothing else.
-    const fn is_empty(&self) -> bool {
-        self.recording.is_none() && self.held.is_none() && self.watch.is_none() && self.module.is_empty()
     }
 }
 
@@ -276,57 +240,31 @@ async fn answer<'a>(
     session: &mut Session<'a>,
     request: Request,
 ) -> Result<Reply, Refusal> {
-    Ok(match request {
-        Request::Status {} => Reply::Status(Box::new(report::status(node))),
-        Request::Cluster {} => Reply::Cluster(Box::new((*answers::cluster(node).await).clone())),
-        Request::Why { volume, offset } => Reply::Why(Box::new(answers::why(node, &volume, offset).await?)),
-        Request::VolumeList {} => Reply::Volumes(mirrors::volumes(node)),
-        Request::VolumeShow { volume } => {
-            let found = mirrors::volumes(node).into_iter().find(|known| known.name == volume);
-            Reply::Volume(Box::new(found.ok_or_else(|| Refusal::no_such_volume(&volume))?))
+    match request {
+        Request::Status {} => Ok(Reply::Status(Box::new(report::status(node)))),
+        Request::Cluster {} => Ok(Reply::Cluster(Box::new((*answers::cluster(node).await).clone()))),
+        Request::Why { volume, offset } => {
+            Ok(Reply::Why(Box::new(answers::why(node, &volume, offset).await?)))
         }
+        Request::VolumeList {} => Ok(Reply::Volumes(mirrors::volumes(node))),
+        Request::VolumeShow { volume } => Ok(Reply::Volume(Box::new(volumes::show(node, &volume)?))),
         Request::ManagedDisks {} => {
-            Reply::ManagedDisks(coordinate(node, |done| Order::ManagedDisks { done }).await?)
+            Ok(Reply::ManagedDisks(coordinate(node, |done| Order::ManagedDisks { done }).await?))
         }
-        Request::CreateVolume(new) => {
-            let (new, on) = mirrors::new(node, new)?;
-            coordinate(node, |done| Order::CreateVolume { new: Box::new(new), on, done }).await?;
-            Reply::Done {}
-        }
-        Request::RemoveVolume { volume } => {
-            mirrors::check_detached(node, &volume)?;
-            coordinate(node, |done| Order::RemoveVolume { volume, done }).await?;
-            Reply::Done {}
-        }
-        Request::ReplaceCopy { volume, from, to } => {
-            coordinate(node, |done| Order::ReplaceCopy { volume, from, to, done }).await?;
-            Reply::Done {}
-        }
-        Request::ForceVolume { volume, node: of, epoch } => {
-            coordinate(node, |done| Order::ForceVolume { volume, node: of, epoch, done }).await?;
-            Reply::Done {}
-        }
+        Request::CreateVolume(new) => volumes::create(node, new).await,
+        Request::RemoveVolume { volume } => volumes::remove(node, volume).await,
+        Request::ReplaceCopy { volume, from, to } => volumes::replace(node, volume, from, to).await,
+        Request::ForceVolume { volume, node: of, epoch } => volumes::force(node, volume, of, epoch).await,
         Request::Attach { volume, mode, policy, read_ahead, takeover, claim } => {
-            let attached = None;
-            let limit = None;
-            cards::attach(
-                node,
-                Attach { volume, mode, read_ahead, policy, attached, limit, takeover, claim },
-            )
-            .await?;
-            Reply::Done {}
+            let (attached, limit) = (None, None);
+            let attach = Attach { volume, mode, read_ahead, policy, attached, limit, takeover, claim };
+            done(cards::attach(node, attach).await)
         }
-        Request::Detach { volume } => {
-            cards::detach(node, &volume).await?;
-            Reply::Done {}
-        }
-        Request::Limit { volume, limit } => {
-            set_limit(node, volume.as_deref(), limit)?;
-            Reply::Done {}
-        }
+        Request::Detach { volume } => done(cards::detach(node, &volume).await),
+        Request::Limit { volume, limit } => done(set_limit(node, volume.as_deref(), limit)),
         Request::Watch { volume, claim } => {
             let watch = session.watch.insert(devices::watch(node, &volume, claim)?);
-            Reply::Watching(watch.watching.clone())
+            Ok(Reply::Watching(watch.watching.clone()))
         }
         Request::DropCaches {} => {
             node.on_data_thread(0, |local| {
@@ -334,93 +272,46 @@ async fn answer<'a>(
                 local.route();
             })
             .await;
-            Reply::Done {}
+            Ok(Reply::Done {})
         }
-        Request::Activity {} => Reply::Activity(activity(node).await),
-        Request::Hold {} => {
-            session.held = Some(Held::new(node).ok_or_else(|| Refusal {
-                kind: RefusalKind::Busy,
-                message: "somebody holds this node's messages already; wait for the end of that".into(),
-            })?);
-            Reply::Done {}
+        Request::Activity {} => Ok(Reply::Activity(activity(node).await)),
+        Request::Hold {} => session.hold(node),
+        Request::PolicyClock { ms } => session.set_policy_clock(node, ms).await,
+        Request::Release { to } => session.release(node, to),
+        Request::Record {} => session.record(node),
+        Request::TakeRecorded {} => session.take_recorded(node),
+        Request::Sample { volume } => Ok(Reply::Samples(Box::new(sampling::tell_all(node, &volume).await?))),
+        Request::Spans { trace } => {
+            Ok(Reply::Spans(Box::new(spans::tell_all(node, trace.as_deref()).await?)))
         }
-        Request::PolicyClock { ms } => {
-            if session.held.is_none() {
-                let message = "the time of policies can be set by who holds the messages only".into();
-                return Err(Refusal { kind: RefusalKind::BadRequest, message });
-            }
-            let at = cards_core::Instant(ms.saturating_mul(1_000_000));
-            node.on_data_thread(0, policy_clock(Some(at))).await;
-            Reply::Done {}
-        }
-        Request::Release { to } => {
-            let link = node.links.get(usize::from(to)).filter(|_| session.held.is_some());
-            if !link.is_some_and(Link::release) {
-                let message = format!("no message to member {to} is held on behalf of this connection");
-                return Err(Refusal { kind: RefusalKind::BadRequest, message });
-            }
-            Reply::Done {}
-        }
-        Request::Record {} => {
-            let (now, started_us) = node.clock.now_and_utc_us();
-            session.recording = Some(node.probe.recorder.begin(now).ok_or_else(|| Refusal {
-                kind: RefusalKind::Busy,
-                message:
-                    "somebody records what this node's clients do already; wait for the end of that".into(),
-            })?);
-            let (volumes, members) = (record::volumes(node), node.links.len() as u16);
-            Reply::Recording(Recording { node: node.me.0, members, started_us, volumes })
-        }
-        Request::TakeRecorded {} => {
-            let recording = session.recording.as_ref().ok_or_else(|| Refusal {
-                kind: RefusalKind::BadRequest,
-                message: "nothing is being recorded on this connection; send {\"request\":\"record\"} first"
-                    .into(),
-            })?;
-            Reply::Recorded(recording.take(node.now()))
-        }
-        Request::Sample { volume } => Reply::Samples(Box::new(sampling::tell_all(node, &volume).await?)),
-        Request::Spans { trace } => Reply::Spans(Box::new(spans::tell_all(node, trace.as_deref()).await?)),
         Request::Warm { volume, ranges, node: None } => {
-            Reply::Warmed(warm::here(node, &volume, &ranges).await?)
+            Ok(Reply::Warmed(warm::here(node, &volume, &ranges).await?))
         }
         Request::Warm { volume, ranges, node: Some(at) } => {
-            Reply::Warmed(warm::at(node, &at, volume, ranges).await?)
+            Ok(Reply::Warmed(warm::at(node, &at, volume, ranges).await?))
         }
         Request::Scrub { volume, offset, length } => {
-            Reply::Scrubbed(scrub::part(node, &volume, offset, length).await?)
+            Ok(Reply::Scrubbed(scrub::part(node, &volume, offset, length).await?))
         }
-        Request::Pins { order, node: None } => Reply::Pins(pins::carry_out(node, order).await?),
+        Request::Pins { order, node: None } => Ok(Reply::Pins(pins::carry_out(node, order).await?)),
         Request::Pins { order, node: Some(at) } => {
             let peer = warm::member(node, &at)?;
-            Reply::Pins(inquiry::ask(node, peer, &Question::Pins { order }).await?)
+            Ok(Reply::Pins(inquiry::ask(node, peer, &Question::Pins { order }).await?))
         }
         Request::Policies { order } => {
-            let parts = &mut session.module;
-            Reply::Policies(Box::new(policies::carry_out(node, parts, order).await?))
+            Ok(Reply::Policies(Box::new(policies::carry_out(node, &mut session.module, order).await?)))
         }
-        Request::Shutdown {} => Reply::Done {},
-        Request::Leave { force } => {
-            coordinate(node, |done| Order::Leave { force, done }).await?;
-            Reply::Done {}
-        }
-        Request::Forget { node: name, with_disks } => {
-            Reply::Forgotten(coordinate(node, |done| Order::Forget { name, with_disks, done }).await?)
-        }
-        Request::RenewCertificate {} => {
-            let ends = coordinate(node, |done| Order::RenewCertificate { done }).await?;
-            Reply::Renewed { certificate_ends_s: identity::seconds(ends) }
-        }
-        Request::RevokeCertificate { certificate } => {
-            let certificate = Shown::in_pem(&certificate).and_then(|shown| Certificate::named(&shown));
-            let certificate = certificate.ok_or_else(|| Refusal {
-                kind: RefusalKind::BadRequest,
-                message: "this is no certificate with a name; send one as PEM".into(),
-            })?;
-            coordinate(node, |done| Order::Revoke { certificate, done }).await?;
-            Reply::Done {}
-        }
-    })
+        Request::Shutdown {} => Ok(Reply::Done {}),
+        Request::Leave { force } => members::leave(node, force).await,
+        Request::Forget { node: name, with_disks } => members::forget(node, name, with_disks).await,
+        Request::RenewCertificate {} => members::renew(node).await,
+        Request::RevokeCertificate { certificate } => members::revoke(node, &certificate).await,
+    }
+}
+
+/// The reply to what has no other one.
+fn done(result: Result<(), Refusal>) -> Result<Reply, Refusal> {
+    result.map(|()| Reply::Done {})
 }
 
 /// Limits what clients may have of a card, or of all cards of the node together.
@@ -452,21 +343,6 @@ fn set_limit(node: &Node, volume: Option<&str>, limit: Option<Limit>) -> Result<
         })));
     }
     Ok(())
-}
-
-/// Has the session with the coordinator do something.
-async fn coordinate<R>(
-    node: &Node,
-    order: impl FnOnce(oneshot::Sender<Result<R, String>>) -> Order,
-) -> Result<R, Refusal> {
-    let refused = |message: String| Refusal { kind: RefusalKind::Coordinator, message };
-    let (done, wait) = oneshot::channel();
-    if node.membership.order(order(done)).is_err() {
-        let message = "the members of this cluster are those of its configuration, and nobody can join or leave; \
-                       give it [coordinator.embedded], see `cards cluster init`";
-        return Err(refused(message.into()));
-    }
-    wait.await.unwrap_or_else(|_| Err("the daemon is ending".into())).map_err(refused)
 }
 
 /// Looks on the data threads themselves, between two of their turns: none is caught halfway.

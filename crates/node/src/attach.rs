@@ -285,9 +285,9 @@ pub(crate) fn explain(node: &Node, card: &Card, refusal: &Refusal) -> String {
                 Some(_) => ", only with \"rw\" or \"ro\"; ask for that, or ".into(),
             }
         ),
-        Refusal::NoAnswer => {
+        Refusal::NoAnswer => node.away(volume).unwrap_or_else(|| {
             format!("the disk node of volume {volume:?} does not answer; see `cards status`")
-        }
+        }),
         // A takeover is refused only while the volume is kept for another node.
         Refusal::Exclusive(holder) if card.takeover.load(Relaxed) => format!(
             "node {0} had volume {volume:?} for itself when its disk node {1} restarted, or takes it over now: it is kept for {0} for {2:.1} s at most; try again then",

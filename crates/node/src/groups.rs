@@ -5,6 +5,7 @@
 //! | file | noun |
 //! |---|---|
 //! | `news` | what the registry says of groups, and what the core hears of that |
+//! | `changes` | what becomes of copies, in the log and in the history |
 //! | `commands` | what the core asks of a group at its primary |
 //! | `damage` | what does not fit its checksums at a copy, and scrubs |
 //! | `exclusivity` | which card has a group's volume for itself, as the registry keeps it |
@@ -12,6 +13,7 @@
 //! | `register` | the group's questions to the registry |
 //! | `shown` | how a mirrored volume stands, for people |
 
+mod changes;
 mod commands;
 pub(crate) mod damage;
 mod exclusivity;
@@ -188,6 +190,7 @@ impl Local {
             }
             Output::Serves(_) => self.group_serves(of),
             Output::Stopped => self.group_stopped(of),
+            Output::Changed(change) => self.group_changed(of, &change),
             Output::Done { token, result } => self.group_done(of, token, result),
         }
     }

@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use cards_admin::Registry as Kept;
+use cards_admin::{Refusal, RefusalKind, Registry as Kept};
 use cards_config::{Config, Coordinator as Home};
 use tokio::sync::{mpsc, oneshot};
 
@@ -33,6 +33,24 @@ use state::StateFile;
 
 /// How long the end of a session waits for what it does with files.
 const CLOSE: Duration = Duration::from_secs(2);
+
+/// Has the session with the coordinator do something, and waits for what comes of it.
+///
+/// # Errors
+/// The cluster has no coordinator, or it did not do it. In words.
+pub(crate) async fn coordinate<R>(
+    node: &Node,
+    order: impl FnOnce(oneshot::Sender<Result<R, String>>) -> Order,
+) -> Result<R, Refusal> {
+    let refused = |message: String| Refusal { kind: RefusalKind::Coordinator, message };
+    let (done, wait) = oneshot::channel();
+    if node.membership.order(order(done)).is_err() {
+        let message = "the members of this cluster are those of its configuration, and nobody can join or leave; \
+                       give it [coordinator.embedded], see `cards cluster init`";
+        return Err(refused(message.into()));
+    }
+    wait.await.unwrap_or_else(|_| Err("the daemon is ending".into())).map_err(refused)
+}
 
 /// Why a session does not begin.
 pub(crate) enum BeginError {

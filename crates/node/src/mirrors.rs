@@ -2,18 +2,24 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use cards_admin::{Mirror, MirrorState, NewVolume, Part, Refusal, RefusalKind, Striped, Volume, VolumeState};
+use cards_admin::{
+    Mirror, MirrorState, NewVolume, Part, Refusal, RefusalKind, ScrubState, Striped, Volume, VolumeState,
+};
 use cards_config::{PolicySpec, size};
 use cards_coordinator::{AttachMode, Change, GroupState, GroupVolume, NewGroup, NewStriped, StripedVolume};
-use cards_core::PgId;
+use cards_core::{PgId, VolumeSpec};
 use cards_layout::layout::Layout;
 use cards_policies::policy::normalize;
 
 use crate::groups::mirror;
+use crate::membership::coordinate;
 use crate::node::Node;
 use crate::node::groups::Known;
+use crate::node::membership::Order;
 use crate::report;
+use crate::scrub::schedule;
 
 /// The volumes of the cluster, those that are being made and removed included.
 pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
@@ -41,8 +47,18 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
             None => volumes.push(Volume { striped, ..unready_striped(&known) }),
         }
     }
+    for volume in &mut volumes {
+        volume.scrub = scrub_state(node, &volume.name);
+    }
     volumes.sort_by(|one, other| one.name.cmp(&other.name));
     volumes
+}
+
+/// When a volume that has checksums is scrubbed.
+fn scrub_state(node: &Node, volume: &str) -> Option<ScrubState> {
+    let groups = node.groups.all();
+    let of = groups.iter().map(|known| &**known).filter(|known| known.record.volume() == volume);
+    schedule::shown(node, of).or_else(|| schedule::shown_own(node, volume))
 }
 
 /// How a volume over several groups stands, as far as this node knows.
@@ -103,6 +119,7 @@ fn waiting(
         io: cards_admin::Io::default(),
         mirror: None,
         striped: None,
+        scrub: None,
     }
 }
 
@@ -114,6 +131,51 @@ fn unattached(record: &GroupVolume) -> Volume {
         GroupState::Removing => "it was removed; its copies go when their nodes are there",
     };
     waiting(&record.name, record.bytes, record.block_bytes, &record.policy, &record.modes, reason)
+}
+
+/// How long a request waits for a volume that this node is about to know.
+const KNOWN: Duration = Duration::from_secs(10);
+/// Time between two looks.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A volume as the core knows it. One that was created a moment ago is waited for, while its copies are made and until its primary is
+/// heard of.
+///
+/// # Errors
+/// There is none of that name, or it is not ready by then: what is waited for.
+pub(crate) async fn known(node: &Arc<Node>, volume: &str) -> Result<VolumeSpec, Refusal> {
+    let deadline = Instant::now() + KNOWN;
+    let mut is_registered = None;
+    loop {
+        if let Some(spec) = node.volume(volume) {
+            return Ok(spec);
+        }
+        let is_coming = node.groups.has(volume)
+            || match is_registered {
+                Some(is_registered) => is_registered,
+                // This node may not have heard of it yet.
+                None => *is_registered.insert(registry_has(node, volume).await),
+            };
+        if !is_coming {
+            return Err(Refusal::no_such_volume(volume));
+        }
+        if Instant::now() >= deadline {
+            return Err(unready(node, volume).unwrap_or_else(|| {
+                let message = format!(
+                    "volume {volume} has a primary that has not been heard of for {} s; see `cards volume show {volume}`",
+                    KNOWN.as_secs()
+                );
+                Refusal { kind: RefusalKind::Unreachable, message }
+            }));
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Whether the registry has copies of a volume on disks.
+async fn registry_has(node: &Node, volume: &str) -> bool {
+    let disks = coordinate(node, |done| Order::ManagedDisks { done }).await.unwrap_or_default();
+    disks.iter().any(|disk| disk.copies.iter().any(|copy| copy == volume))
 }
 
 /// Why a volume that is being made or removed cannot be attached.

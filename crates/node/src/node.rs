@@ -41,6 +41,7 @@ pub(crate) mod pins;
 pub(crate) mod policies;
 pub(crate) mod replies;
 pub(crate) mod request;
+pub(crate) mod scrubs;
 pub(crate) mod shard;
 pub(crate) mod warms;
 pub(crate) mod writes;
@@ -96,6 +97,7 @@ use pins::Pins;
 use policies::Policies;
 use replies::Piece;
 use request::Request;
+use scrubs::Scrubs;
 use warms::Warms;
 use writes::Writes;
 
@@ -151,6 +153,8 @@ pub(crate) struct Node {
     pub(crate) cards: Cards,
     pub(crate) pins: Pins,
     pub(crate) policies: Policies,
+    /// When volumes were scrubbed.
+    pub(crate) scrubs: Scrubs,
     /// What clients of this node may have of all cards together.
     pub(crate) limiter: Limiter,
     pub(crate) devices: Devices,

@@ -12,12 +12,15 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cards_admin::{self as admin, ChosenPolicy, LoadedModule, PolicyOrder, Refusal, RefusalKind, Silent};
+use cards_coordinator::MemberState;
 use cards_core::{Coherence, Input, PgId};
+use cards_nearest::nearest;
 use cards_policies::policy;
 use cards_user_policy::{Digest, Module, limits};
 use serde::{Deserialize, Serialize};
 
 use crate::inquiry::{self, Question};
+use crate::mirrors;
 use crate::node::Node;
 use crate::node::policies::{Chosen, KnownModule, MODULES_MAX, Table, VOLUMES_MAX};
 use crate::problems::policy_failure;
@@ -88,6 +91,7 @@ async fn load(node: &Arc<Node>, name: String, bytes: Vec<u8>) -> Result<admin::P
     let module = Module::new(&bytes).map_err(|error| bad(format!("{name}: {error}")))?;
     let digest = module.digest().to_string();
     let table = node.policies.table();
+    check_name(&table, &name, &digest)?;
     let loaded = table.modules.values().filter(|module| module.loaded).count();
     if !table.modules.contains_key(&digest) && (loaded >= MODULES_MAX || table.modules.len() >= MODULES_MAX) {
         return Err(bad(format!(
@@ -99,9 +103,29 @@ async fn load(node: &Arc<Node>, name: String, bytes: Vec<u8>) -> Result<admin::P
     change(node, Table { modules: [(digest, entry)].into(), ..Table::default() }).await
 }
 
+/// A module can be had by its name.
+fn check_name(table: &Table, name: &str, digest: &str) -> Result<(), Refusal> {
+    if policy::registry().iter().any(|entry| entry.name == name) {
+        return Err(bad(format!(
+            "{name} is a built-in policy, so that no volume could have the module by this name: rename its file, as in my-{name}.wasm"
+        )));
+    }
+    let known = table.modules.get(digest).filter(|known| known.loaded && known.name != name);
+    known.map_or(Ok(()), |known| {
+        Err(bad(format!(
+            "this module is loaded already, and called {0}: name it so, as in `cards policy set VOLUME {0}`; for another name run \
+             `cards policy unload {0}` first",
+            known.name
+        )))
+    })
+}
+
 async fn unload(node: &Arc<Node>, module: &str) -> Result<admin::Policies, Refusal> {
     let table = node.policies.table();
-    let digest = find(&table, module)?;
+    let digest = find(&table, module)?.ok_or_else(|| {
+        let shown = &module[..module.floor_char_boundary(100)];
+        bad(format!("no module {shown:?} is loaded ({})", names_of(&table)))
+    })?;
     let user = table.chosen().into_iter().find(|(_, policy)| Module::named(policy) == Some(digest));
     if let Some((volume, _)) = user {
         let message = format!(
@@ -115,31 +139,35 @@ async fn unload(node: &Arc<Node>, module: &str) -> Result<admin::Policies, Refus
     change(node, Table { modules: [(digest, entry)].into(), ..Table::default() }).await
 }
 
-/// The loaded module that a person names: by its digest, the beginning of that, or its name.
-fn find(table: &Table, named: &str) -> Result<Digest, Refusal> {
+/// The loaded module that a person names: by its digest, the beginning of that, or its name. None: no module.
+///
+/// # Errors
+/// Several have the name.
+fn find(table: &Table, named: &str) -> Result<Option<Digest>, Refusal> {
     let named = named.strip_prefix("wasm:").unwrap_or(named);
     let loaded = || table.modules.iter().filter(|(_, module)| module.loaded);
     let is_meant = |(digest, module): &(&String, &KnownModule)| {
         module.name == named || named.len() >= 6 && digest.starts_with(named)
     };
     let found: Vec<&String> = loaded().filter(is_meant).map(|(digest, _)| digest).collect();
-    let digest = match found.as_slice() {
-        [one] => one.parse().ok(),
-        [] => None,
+    match found.as_slice() {
+        [one] => Ok(one.parse().ok()),
+        [] => Ok(None),
         several => {
             let digests: Vec<&str> = several.iter().map(|digest| &digest[..12]).collect();
-            return Err(bad(format!(
+            Err(bad(format!(
                 "there are several modules {named:?}: name one by its digest: {}",
                 digests.join(", ")
-            )));
+            )))
         }
-    };
-    digest.ok_or_else(|| {
-        let names: Vec<&str> = loaded().map(|(_, module)| module.name.as_str()).collect();
-        let known = if names.is_empty() { "none is loaded".to_owned() } else { names.join(", ") };
-        let shown = &named[..named.floor_char_boundary(100)];
-        bad(format!("no module {shown:?} is loaded ({known}); load it: `cards policy load FILE.wasm`"))
-    })
+    }
+}
+
+/// The names of the loaded modules.
+fn names_of(table: &Table) -> String {
+    let loaded = table.modules.values().filter(|module| module.loaded);
+    let names: Vec<&str> = loaded.map(|module| module.name.as_str()).collect();
+    if names.is_empty() { "none is loaded".to_owned() } else { names.join(", ") }
 }
 
 async fn choose(
@@ -148,7 +176,7 @@ async fn choose(
     policy: Option<String>,
 ) -> Result<admin::Policies, Refusal> {
     let table = node.policies.table();
-    let spec = node.volume(&volume).ok_or_else(|| Refusal::no_such_volume(&volume))?;
+    let spec = mirrors::known(node, &volume).await?;
     if spec.coherence == Coherence::Policy && !spec.read_only {
         return Err(bad(format!(
             "volume {volume:?} has coherence = \"policy\": only the policy it was made with knows its copies; make it read-only, or \
@@ -169,8 +197,23 @@ fn chosen(table: &Table, policy: &str) -> Result<String, Refusal> {
     if policy::registry().iter().any(|entry| entry.name == name) {
         policy::build(policy).and_then(|_| policy::normalize(policy)).map_err(|error| bad(error.to_string()))
     } else {
-        find(table, policy).map(Module::spec_of)
+        find(table, policy)?.map(Module::spec_of).ok_or_else(|| bad(unknown(table, policy)))
     }
+}
+
+/// What there is instead of a policy that there is not.
+fn unknown(table: &Table, named: &str) -> String {
+    let built_in = policy::registry().iter().filter(|entry| entry.lacks().is_none()).map(|entry| entry.name);
+    let modules = table.modules.values().filter(|module| module.loaded).map(|module| module.name.as_str());
+    let near = nearest(named, built_in.clone().chain(modules));
+    let near = near.map_or_else(String::new, |near| format!(" (did you mean {near}?)"));
+    let shown = &named[..named.floor_char_boundary(100)];
+    let names: Vec<&str> = built_in.collect();
+    format!(
+        "there is no policy and no module {shown:?}{near}: a volume can have {}, or a module ({}): `cards policy load FILE.wasm`",
+        names.join(", "),
+        names_of(table)
+    )
 }
 
 /// Something is otherwise from now on, here and at all members.
@@ -188,6 +231,15 @@ async fn change(node: &Arc<Node>, news: Table) -> Result<admin::Policies, Refusa
         };
         silent.push(Silent { node: node.name(peer), reason });
     }
+    // Nobody asks them.
+    let members = node.members();
+    let dead = members.all().filter(|(_, member)| member.state == MemberState::Dead);
+    silent.extend(
+        dead.map(|(_, member)| Silent {
+            node: member.name.clone(),
+            reason: "it was declared dead".to_owned(),
+        }),
+    );
     Ok(admin::Policies { silent, ..list(node) })
 }
 
@@ -334,5 +386,45 @@ pub(crate) async fn run(node: &Arc<Node>) {
         {
             tracing::warn!("{refusal}");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(modules: &[(&str, &str)]) -> Table {
+        let entry = |name: &str| KnownModule { version: 1, name: name.into(), loaded: true };
+        let modules = modules.iter().map(|(digest, name)| (digest.repeat(64), entry(name)));
+        Table { modules: modules.collect(), ..Table::default() }
+    }
+
+    #[test]
+    fn a_module_can_be_had_by_the_name_that_it_was_loaded_under() {
+        let table = table(&[("a", "mine")]);
+        let (same, other) = ("a".repeat(64), "b".repeat(64));
+        assert_eq!(check_name(&table, "mine", &same), Ok(()));
+        assert_eq!(check_name(&table, "mine", &other), Ok(()), "a new version of it");
+        assert_eq!(check_name(&table, "yours", &other), Ok(()));
+        let refused = |name, digest: &str| check_name(&table, name, digest).unwrap_err().message;
+        assert!(refused("hscc", &other).contains("rename its file, as in my-hscc.wasm"));
+        assert!(refused("yours", &same).contains("`cards policy set VOLUME mine`"));
+    }
+
+    #[test]
+    fn what_is_no_policy_is_refused_with_those_that_there_are() {
+        let table = table(&[("a", "mine"), ("b", "twice"), ("c", "twice")]);
+        let refused = |policy| chosen(&table, policy).unwrap_err().message;
+        let typo = refused("hsc");
+        assert!(
+            typo.starts_with("there is no policy and no module \"hsc\" (did you mean hscc?): "),
+            "{typo}"
+        );
+        assert!(typo.contains("rd, greedy,") && typo.contains("or a module (mine, twice, twice)"), "{typo}");
+        assert!(!typo.contains("opt"), "a node does not run it: {typo}");
+        assert!(refused("min").contains("did you mean mine?"));
+        assert!(refused("twice").contains("several modules"));
+        assert!(refused("hscc dept=2").contains("did you mean depth?"));
+        assert_eq!(chosen(&table, "mine").unwrap(), format!("wasm:{}", "a".repeat(64)));
     }
 }

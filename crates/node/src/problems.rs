@@ -1,21 +1,19 @@
 //! What is wrong at a node, the most harmful first.
 
+mod copies;
+
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::SystemTime;
 
-use cards_admin::{CopyState, Lost, Member, MemberState, Volume, VolumeState};
-use cards_array::group::{MapColumn, State};
-use cards_coordinator::{ColumnState, GroupColumn};
+use cards_admin::{Lost, Member, MemberState, Volume, VolumeState};
 use cards_core::NodeId;
 use cards_user_policy::Module;
 
 use crate::attach::losses;
-use crate::groups::{damage, mirror};
 use crate::node::Node;
 use crate::node::card::Card;
 use crate::node::disk_seen::short_of_room;
-use crate::node::groups::Known;
 
 /// How long after a flush that failed a volume is a problem, in seconds. It is told beside its volume for longer.
 const LOSS_REMEMBERED_S: u64 = 300;
@@ -79,9 +77,7 @@ pub(crate) fn of(node: &Node, members: &[Member], volumes: &[Volume]) -> Vec<Pro
             problems.extend(others.map(|text| Problem::new(Harm::Risk, text)));
         }
     }
-    problems.extend(node.groups.all().iter().filter_map(|known| copies(node, known)));
-    problems.extend(node.groups.all().iter().filter_map(|known| replaced(node, known)));
-    problems.extend(node.groups.all().iter().filter_map(|known| lost_at_all_copies(node, known)));
+    problems.extend(copies::of(node));
     problems.extend(node.cards.all().iter().filter_map(|card| requests(node, card)));
     problems.extend(damaged(node).into_iter().map(|text| Problem::new(Harm::Risk, text)));
     problems.extend(policies_given_up(node).into_iter().map(|text| Problem::new(Harm::Note, text)));
@@ -146,74 +142,6 @@ fn volumes_away(volumes: &[Volume], is_told: impl Fn(&Volume) -> bool) -> impl I
             },
         )
     })
-}
-
-/// Copies of a mirrored volume that have missed writes: the next failure may be one too many.
-fn copies(node: &Node, known: &Known) -> Option<Problem> {
-    let pairs = known.ready()?.columns.iter().zip(&known.record.columns);
-    // One that leaves does so when another is in sync in its place, or is told of by that one.
-    let stays = |(column, told): &(&MapColumn, &GroupColumn)| {
-        column.state != State::None && told.state != ColumnState::Leaving
-    };
-    let columns: Vec<_> = pairs.filter(stays).collect();
-    let behind: Vec<String> = columns
-        .iter()
-        .filter(|(column, _)| column.state != State::Sync)
-        .map(|(column, told)| {
-            let state = match column.state {
-                State::Sync => "in sync",
-                State::Stale { .. } => "stale",
-                State::Fill { .. } => "being filled",
-                State::None => "without a disk",
-            };
-            format!("that at node {} (disk {}) is {state}", node.name(column.node), told.disk_name)
-        })
-        .collect();
-    let (all, volume) = (columns.len(), known.record.described());
-    (!behind.is_empty()).then(|| {
-        let text = format!(
-            "volume {volume}: {} of {all} copies are in sync: {}; it is filled by itself once its node and disk are \
-             there; after an error of the disk, which the log of that node names, once its daemon was started again",
-            all - behind.len(),
-            behind.join(", ")
-        );
-        Problem::new(Harm::Risk, text)
-    })
-}
-
-/// Copies of a mirrored volume that leave it, and how far those are that take their place.
-fn replaced(node: &Node, known: &Known) -> Option<Problem> {
-    known.ready()?;
-    let mirror = mirror(node, &known.record, known.map.as_ref());
-    let steps = mirror.leaving().map(|copy| {
-        let by = copy.replaced_by.as_deref().unwrap_or_default();
-        let state = mirror.copies.iter().find(|copy| format!("{}:{}", copy.node, copy.disk) == by);
-        match (copy.state, state) {
-            (CopyState::Removing, _) => {
-                format!("that on {}:{} has left, and its node has it on its disk still", copy.node, copy.disk)
-            }
-            (_, Some(new)) => {
-                format!(
-                    "that on {}:{} is being replaced by {by}, which is {}",
-                    copy.node, copy.disk, new.state
-                )
-            }
-            _ => format!("that on {}:{} leaves", copy.node, copy.disk),
-        }
-    });
-    let steps: Vec<String> = steps.collect();
-    let text = || format!("volume {}: its copies change: {}", known.record.described(), steps.join("; "));
-    (!steps.is_empty()).then(|| Problem::new(Harm::Note, text()))
-}
-
-/// Data of a mirrored volume that fit their checksums at none of its copies in sync.
-fn lost_at_all_copies(node: &Node, known: &Known) -> Option<Problem> {
-    let remedy = format!(
-        "write them anew from a backup, as a whole, and see to the devices; `cards volume scrub {}` lists all that are damaged, and says so \
-         if none are any more",
-        known.record.volume()
-    );
-    Some(Problem::failing(Harm::Failing, damage::describe(node, known)?, &remedy))
 }
 
 /// What is wrong with the disks of this node.
@@ -343,6 +271,7 @@ mod tests {
     fn of_two_disks_of_one_name_both_nodes_are_named() {
         let volume = |disk_node: &str| Volume {
             striped: None,
+            scrub: None,
             name: "disk".into(),
             disk_node: Some(disk_node.into()),
             size: 4096,

@@ -144,6 +144,7 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
             io: node.probe.io_of(spec.id).unwrap_or_default(),
             mirror: None,
             striped: None,
+            scrub: None,
             name: spec.name.clone(),
         });
     }
@@ -174,6 +175,7 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
             io: node.probe.io_of(whole.id).unwrap_or_default(),
             mirror: None,
             striped: None,
+            scrub: None,
             name: whole.name,
         });
     }
@@ -194,6 +196,7 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
                 io: cards_admin::Io::default(),
                 mirror: None,
                 striped: None,
+                scrub: None,
             });
         }
     }

@@ -1,4 +1,6 @@
-//! Volumes of this node's managed disks, read and compared with their checksums.
+//! Volumes of this node's managed disks, read and compared with their checksums: when a person asks for it, or by the `schedule`.
+
+pub(crate) mod schedule;
 
 use std::sync::Arc;
 

@@ -58,6 +58,13 @@ impl GroupTiming {
         self.promise() * 3 / 2 + self.put_timeout
     }
 
+    /// A column that does not answer a read for so long is dropped, although its node answers: twice what a write may take, since nobody has
+    /// to wait for what only a scrub reads.
+    #[must_use]
+    pub fn get_timeout(&self) -> Duration {
+        self.put_timeout * 2
+    }
+
     /// The pause between beacons.
     #[must_use]
     pub fn beacon(&self) -> Duration {

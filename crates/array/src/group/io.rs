@@ -6,6 +6,7 @@ use core::fmt;
 use cards_core::NodeId;
 use cards_layout::format::Uuid;
 
+use super::change::Change;
 use super::extents::{Extent, Extents};
 use super::map::{Map, Term};
 use super::message::Message;
@@ -203,6 +204,8 @@ pub enum Output<P> {
     Serves(Term),
     /// It is the primary no more. Commands that are open are left to their clients.
     Stopped,
+    /// What this process has decided is the map now, or goes on because of it: for people.
+    Changed(Change),
     /// A column has had units that do not fit their checksums.
     Damaged {
         /// The column.

@@ -18,6 +18,7 @@ use core::mem;
 use cards_core::{Duration, Instant, NodeId};
 use cards_layout::format::Uuid;
 
+use super::change::{Change, DropCause};
 use super::column::Column;
 use super::extents::{Extent, Extents};
 use super::fence::{GroupTiming, Right};
@@ -177,6 +178,7 @@ struct Get {
     extent: Extent,
     from: u8,
     reason: Reason,
+    since: Instant,
     again: Again,
     /// It waits for a repair of its column: columns that do not have what is damaged there.
     repair: Option<Mask>,
@@ -230,6 +232,9 @@ struct Fill {
     /// What it has missed, and no column in sync has: it is not admitted before clients have written it anew.
     lacks: Extents,
     step: FillStep,
+    since: Instant,
+    /// What the primary had copied to columns before.
+    copied_before: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -263,6 +268,8 @@ pub(super) struct Primary<P> {
     broken: Mask,
     /// The same, or columns being filled that were silent: nothing is awaited of them in this term.
     given_up: Mask,
+    /// Why columns are dropped in this term.
+    causes: [Option<DropCause>; COLUMNS_MAX],
     reports: BTreeMap<u8, Report>,
     opened: Mask,
     source: u8,
@@ -336,6 +343,7 @@ impl<P: Clone> Primary<P> {
             heard: [now; COLUMNS_MAX],
             broken: Mask::default(),
             given_up: Mask::default(),
+            causes: [None; COLUMNS_MAX],
             reports: BTreeMap::new(),
             opened: Mask::default(),
             source: 0,
@@ -405,6 +413,7 @@ impl<P: Clone> Primary<P> {
         self.heard = [now; COLUMNS_MAX];
         self.broken = Mask::default();
         self.given_up = Mask::default();
+        self.causes = [None; COLUMNS_MAX];
         if self.map.since == self.map.term.epoch {
             (self.has_opened, self.has_forgotten) = (false, false);
             self.anew_at = now + self.timing.lease;
@@ -705,12 +714,16 @@ impl<P: Clone> Primary<P> {
                     harden.confirmed.insert(column);
                 }
             }
-            Message::Restarted { term: of } | Message::Failed { term: of } if of == term => {
-                self.broken.insert(column);
-            }
+            Message::Restarted { term: of } if of == term => self.breaks(column, DropCause::Restarted),
+            Message::Failed { term: of } if of == term => self.breaks(column, DropCause::Ended),
             _ => {}
         }
         self.advance(now, out, own);
+    }
+
+    fn breaks(&mut self, column: u8, cause: DropCause) {
+        self.broken.insert(column);
+        self.causes[usize::from(column)] = Some(cause);
     }
 
     /// Goes on as far as it can.
@@ -734,7 +747,7 @@ impl<P: Clone> Primary<P> {
             }
             out.push(Output::Serves(self.map.term));
             self.clear_missed(out);
-            self.begin_fill(out);
+            self.begin_fill(now, out);
             self.tick(now, out);
         }
         self.pump(now, out, own);
@@ -875,7 +888,7 @@ impl<P: Clone> Primary<P> {
         }
     }
 
-    fn begin_fill(&mut self, out: &mut Outputs<P>) {
+    fn begin_fill(&mut self, now: Instant, out: &mut Outputs<P>) {
         let is_fill = |column: &u8| !self.must().has(*column);
         let Some(column) = self.written().columns().find(is_fill) else { return };
         let (State::Fill { since }, Some(report)) =
@@ -895,13 +908,16 @@ impl<P: Clone> Primary<P> {
         } else {
             todo.insert(Extent { offset: 0, length: self.size.bytes });
         }
-        let todo = todo.whole(self.size.unit_bytes).pieces(self.size.copy_bytes).collect();
+        let todo: VecDeque<Extent> = todo.whole(self.size.unit_bytes).pieces(self.size.copy_bytes).collect();
+        let bytes = todo.iter().map(|extent| extent.length).sum();
+        out.push(Output::Changed(Change::FillBegun { column, bytes }));
         let (copied, lacks) = (Extents::default(), Extents::default());
-        self.fill = Some(Fill { column, todo, copied, lacks, step: FillStep::Copying });
+        let (step, copied_before) = (FillStep::Copying, self.copied);
+        self.fill = Some(Fill { column, todo, copied, lacks, step, since: now, copied_before });
     }
 
     /// The next step of a fill, and the map that is to be proposed.
-    fn go_on_filling(&mut self, now: Instant, out: &mut Outputs<P>) -> Option<Map> {
+    fn go_on_filling(&mut self, now: Instant, out: &mut Outputs<P>) -> Option<(Map, Change)> {
         let node = self.node(self.fill.as_ref()?.column);
         let gives_right = self.right.lasts(now, [node].into_iter(), &self.timing);
         let fill = self.fill.as_mut()?;
@@ -939,7 +955,9 @@ impl<P: Clone> Primary<P> {
             },
             // The column has to give the right from then on.
             FillStep::Hardened if gives_right => {
-                return self.map.admitted(self.me, column).ok();
+                let (bytes, took) = (self.copied - fill.copied_before, now.since(fill.since));
+                let change = Change::FillEnded { column, bytes, took };
+                return Some((self.map.admitted(self.me, column).ok()?, change));
             }
             FillStep::Hardening | FillStep::Hardened | FillStep::Proposed => {}
         }
@@ -959,7 +977,8 @@ impl<P: Clone> Primary<P> {
         out: &mut Outputs<P>,
     ) -> u64 {
         let again = Again::first(now, &self.timing);
-        let get = Get { extent, from, reason, again, repair: None, mended: None, passed: Mask::default() };
+        let (since, passed) = (now, Mask::default());
+        let get = Get { extent, from, reason, since, again, repair: None, mended: None, passed };
         let number = self.number();
         self.send_get(number, &get, out);
         self.gets.insert(number, get);
@@ -1133,20 +1152,37 @@ impl<P: Clone> Primary<P> {
         open > 0 && open + self.applied.applied_from(origin.client, oldest) >= most
     }
 
-    /// The map that the primary wants next, if it wants another one. It is proposed at once.
-    pub(super) fn wish(&mut self, now: Instant, out: &mut Outputs<P>, own: &Column) -> Option<Map> {
+    /// Why a column that gets writes has to be dropped now, if it has to be and has not said so itself.
+    fn silence(&self, now: Instant, column: u8) -> Option<DropCause> {
+        let awaits = |put: &&Put<P>| {
+            put.targets.has(column) && !put.confirmed.has(column) && !put.damaged().has(column)
+        };
+        let (last, timing) = (self.heard[usize::from(column)], &self.timing);
+        if last + timing.silence() < now {
+            return Some(DropCause::Silent(now.since(last)));
+        }
+        if self.is_stuck(now, column) {
+            return Some(DropCause::Stuck(now.since(self.stage_since)));
+        }
+        let late = |since: Option<Instant>, limit| {
+            since.filter(|since| *since + limit < now).map(|since| now.since(since))
+        };
+        let reads = |get: &&Get| get.from == column && get.repair.is_none();
+        let written = self.puts.values().filter(awaits).map(|put| put.since).min();
+        let read = self.gets.values().filter(reads).map(|get| get.since).min();
+        let unconfirmed = late(written, timing.put_timeout).map(DropCause::Unconfirmed);
+        unconfirmed.or_else(|| late(read, timing.get_timeout()).map(DropCause::Unread))
+    }
+
+    /// The map that the primary wants next, if it wants another one, and what that changes. It is proposed at once.
+    pub(super) fn wish(&mut self, now: Instant, out: &mut Outputs<P>, own: &Column) -> Option<(Map, Change)> {
         let sync: Mask = self.map.in_sync().collect();
         let mut silent = self.broken;
         for column in self.written().columns().filter(|column| *column != self.own) {
-            let awaits = |put: &Put<P>| {
-                put.targets.has(column)
-                    && !put.confirmed.has(column)
-                    && !put.damaged().has(column)
-                    && put.since + self.timing.put_timeout < now
-            };
-            let last = self.heard[usize::from(column)];
-            let is_silent = last + self.timing.silence() < now || self.is_stuck(now, column);
-            if is_silent || self.puts.values().any(awaits) {
+            if let Some(cause) = self.silence(now, column) {
+                if !silent.with(self.given_up).has(column) {
+                    self.causes[usize::from(column)] = Some(cause);
+                }
                 silent.insert(column);
             }
         }
@@ -1157,20 +1193,28 @@ impl<P: Clone> Primary<P> {
             self.settle_puts();
         }
         if self.stage == Stage::Serving
-            && let Some(map) = self.go_on_filling(now, out)
+            && let Some(wish) = self.go_on_filling(now, out)
         {
             if let Some(fill) = &mut self.fill {
                 fill.step = FillStep::Proposed;
             }
-            return Some(map);
+            return Some(wish);
         }
         if self.has_forgotten {
-            return self.map.taken_over(self.me).ok();
+            return Some((self.map.taken_over(self.me).ok()?, Change::BegunAnew { has_forgotten: true }));
         }
         if let Some(column) = self.given_up.columns().next() {
-            return self.map.without(self.me, column, 0, Marks(0)).ok();
+            return Some((self.map.without(self.me, column, 0, Marks(0)).ok()?, self.dropped(column)));
         }
         self.drop_of(now, sync, silent, own).or_else(|| self.hand_over_of(now, own, out))
+    }
+
+    const fn dropped(&self, column: u8) -> Change {
+        let cause = match self.causes[column as usize] {
+            Some(cause) => cause,
+            None => DropCause::Unfit,
+        };
+        Change::Dropped { column, cause }
     }
 
     /// Whether a column, whose node answers, does not end what a term begins with: its disk may never do so.
@@ -1184,7 +1228,7 @@ impl<P: Clone> Primary<P> {
     }
 
     /// A column in sync is dropped, if one has to be and may be.
-    fn drop_of(&self, now: Instant, sync: Mask, silent: Mask, own_column: &Column) -> Option<Map> {
+    fn drop_of(&self, now: Instant, sync: Mask, silent: Mask, own_column: &Column) -> Option<(Map, Change)> {
         let own = self.reports.get(&self.own)?;
         let is_open = self.stage >= Stage::Reading;
         let generation = self.map.term.generation;
@@ -1205,10 +1249,10 @@ impl<P: Clone> Primary<P> {
             };
             let counted = self.marks[usize::from(column)].max(own_column.marks_of(self.node(column)));
             let marks = if self.made.is(Mistake::IgnoreMarks) { Marks(0) } else { counted };
-            self.map.without(self.me, column, since, marks).ok()
+            Some((self.map.without(self.me, column, since, marks).ok()?, self.dropped(column)))
         } else if self.broken.has(column) && self.anew_at <= now {
             // It is back, and what it has may be all there is: it is sealed in another term.
-            self.map.taken_over(self.me).ok()
+            Some((self.map.taken_over(self.me).ok()?, Change::BegunAnew { has_forgotten: false }))
         } else {
             None
         }
@@ -1219,7 +1263,7 @@ impl<P: Clone> Primary<P> {
         self.broken.has(self.own)
     }
 
-    fn hand_over_of(&mut self, now: Instant, own: &Column, out: &mut Outputs<P>) -> Option<Map> {
+    fn hand_over_of(&mut self, now: Instant, own: &Column, out: &mut Outputs<P>) -> Option<(Map, Change)> {
         let HandOver { to, leaves } = self.hands_over.filter(|_| self.stage == Stage::Serving)?;
         if self.made.is(Mistake::AnswerAtHandOver) {
             let open = mem::take(&mut self.puts).into_values().filter(|put| !put.is_complete);
@@ -1247,12 +1291,12 @@ impl<P: Clone> Primary<P> {
         }
         // The columns are told that all is complete, or the next primary would make them the same.
         self.beacon_at = now;
-        Some(map)
+        Some((map, Change::HandedOver { to, leaves }))
     }
 
     /// The first change of the set of columns that the map can have now. None while a column is being filled, unless that one leaves:
     /// its fill would begin anew.
-    pub(super) fn placed(&self, wanted: &[Placement]) -> Option<Map> {
+    pub(super) fn placed(&self, wanted: &[Placement]) -> Option<(Map, Change)> {
         if self.stage != Stage::Serving || self.hands_over.is_some() {
             return None;
         }
@@ -1279,7 +1323,11 @@ impl<P: Clone> Primary<P> {
                     added.state = State::Stale { since: self.map.since };
                 }
             }
-            Some(map)
+            let change = match *placement {
+                Placement::Add { column, .. } => Change::Added { column },
+                Placement::Retire { column, successor } => Change::Retired { column, successor },
+            };
+            Some((map, change))
         })
     }
 

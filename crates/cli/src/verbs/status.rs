@@ -384,6 +384,7 @@ mod tests {
             volumes: vec![Volume {
                 mirror: None,
                 striped: None,
+                scrub: None,
                 name: "disk".into(),
                 disk_node: Some("n1".into()),
                 size: 1 << 30,

@@ -10,8 +10,9 @@ mod remove;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use cards_admin::{ClientError, PinOrder, RefusalKind};
+use cards_admin::{ClientError, PinOrder, RefusalKind, ScrubState};
 use cards_config::{Attach, Coherence, Limit, Mode, PolicySpec, duration, size};
+use cards_coordinator::WallClock;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
@@ -381,8 +382,23 @@ fn show(volume: &cards_admin::Volume) -> String {
     if let Some(limit) = volume.attached.as_ref().and_then(|card| card.limit) {
         line("limit", limit.to_string());
     }
+    if let Some(scrub) = &volume.scrub {
+        line("scrubbed", scrubbed(scrub));
+    }
     line("cached here", size::human(volume.cached_blocks.saturating_mul(volume.block.into())));
     text
+}
+
+/// When a volume was scrubbed, and will be.
+fn scrubbed(scrub: &ScrubState) -> String {
+    let time = |seconds: u64| WallClock(seconds.saturating_mul(1000)).to_string();
+    let last = scrub.last_s.map_or_else(|| "not yet".to_owned(), time);
+    match (scrub.every_s, scrub.percent, scrub.next_s) {
+        (None, ..) => format!("{last}; never by itself (`scrub_every`)"),
+        (_, Some(percent), _) => format!("{last}; {percent} % of the next time are done"),
+        (_, None, Some(next)) => format!("{last}; next {}", time(next)),
+        (_, None, None) => format!("{last}; when the next one begins is not heard yet"),
+    }
 }
 
 #[cfg(test)]
@@ -391,6 +407,7 @@ mod tests {
     use cards_config::{Mode, ReadAhead};
     use clap::Parser as _;
 
+    use super::ScrubState;
     use crate::cli::Cli;
 
     #[test]
@@ -399,6 +416,7 @@ mod tests {
         let volume = |read_only| Volume {
             mirror: None,
             striped: None,
+            scrub: None,
             name: "model".into(),
             disk_node: Some("n1".into()),
             size: 1 << 30,
@@ -415,6 +433,22 @@ mod tests {
         for (read_only, mode) in [(true, "ro"), (false, "rw")] {
             let text = super::show(&volume(read_only));
             assert!(text.contains(&format!("attached     {mode}, read-ahead")), "{text}");
+        }
+    }
+
+    #[test]
+    fn it_is_said_when_a_volume_is_scrubbed() {
+        let state = |every_s, last_s, percent, next_s| ScrubState { every_s, last_s, next_s, percent };
+        let day = 86_400;
+        for (state, text) in [
+            (state(None, None, None, None), "not yet; never by itself (`scrub_every`)"),
+            (state(Some(day), None, None, Some(2 * day)), "not yet; next Sat, 03 Jan 1970 00:00:00 GMT"),
+            (
+                state(Some(day), Some(day), Some(40), None),
+                "Fri, 02 Jan 1970 00:00:00 GMT; 40 % of the next time are done",
+            ),
+        ] {
+            assert_eq!(super::scrubbed(&state), text);
         }
     }
 

@@ -186,15 +186,43 @@ fn orders_that_make_no_sense_are_refused_with_the_remedy() {
     let dir = scratch();
     let mut cluster = cluster(dir.path());
     let socket = cluster.node(1).admin_socket();
+    let random = module(dir.path(), "random");
+    let copy = |name: &str| {
+        let path = dir.path().join(name);
+        std::fs::copy(&random, &path).expect("a copy of a module");
+        path.to_str().expect("a path of letters").to_owned()
+    };
+    let (built_in, renamed) = (copy("hscc.wasm"), copy("other.wasm"));
+    cards(&["load", &random], &socket).ok();
     for (arguments, problem) in [
         (["set", "disc", "rd"].as_slice(), "no node of the cluster has a disk \"disc\""),
         (&["set", "disk", "hscc dept=2"], "policy hscc has no parameter `dept` (did you mean depth?)"),
         (&["set", "disk", "opt"], "runs in the simulator only"),
-        (&["set", "disk", "mine"], "no module \"mine\" is loaded (none is loaded)"),
+        (
+            &["set", "disk", "mine"],
+            "there is no policy and no module \"mine\": a volume can have rd, greedy,",
+        ),
+        (&["set", "disk", "hsc"], "(did you mean hscc?)"),
+        (&["load", &built_in], "hscc is a built-in policy"),
+        (&["load", &renamed], "this module is loaded already, and called random"),
         (&["set", "disk", "/none/mine.wasm"], "No such file or directory"),
         (&["unload", "mine"], "no module \"mine\" is loaded"),
     ] {
         let refused = cards(arguments, &socket).fails();
         assert!(refused.stderr.contains(problem), "{arguments:?}: {refused}");
     }
+    // The file says which module is meant, whatever it is called.
+    let set = cards(&["set", "disk", &renamed], &socket).ok();
+    assert!(set.stdout.starts_with("volume disk: random@"), "{set}");
+    cluster.node(3).kill();
+    eventually("node 3 is declared dead", LONG, || {
+        let members = cluster.node(1).status()["members"].clone();
+        members
+            .as_array()?
+            .iter()
+            .any(|member| member["name"] == "n3" && member["state"] == "dead")
+            .then_some(())
+    });
+    let set = cards(&["set", "disk", "rd"], &socket).ok();
+    assert!(set.stdout.contains("not at node n3 yet: it was declared dead"), "{set}");
 }

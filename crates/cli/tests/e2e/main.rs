@@ -37,6 +37,7 @@ mod metrics;
 mod mirror;
 mod mirror_members;
 mod mirror_rot;
+mod mirror_scrubs;
 mod mirror_verbs;
 mod mount;
 mod ocfs2;

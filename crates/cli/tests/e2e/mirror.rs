@@ -19,6 +19,7 @@ use crate::harness::plan::{Disk, Plan};
 use crate::harness::process::{Finished, run, sh};
 use crate::harness::tools::{need, skip_if};
 use crate::harness::{KIB, LONG, MIB, SHORT, content, eventually, scratch};
+use crate::why::get;
 
 const SIZE: u64 = 16 * MIB;
 /// What is written at a time.
@@ -97,7 +98,7 @@ impl Scene {
         Self::of(cluster(dir, network))
     }
 
-    fn of(mut cluster: Cluster) -> Self {
+    pub(crate) fn of(mut cluster: Cluster) -> Self {
         at(&mut cluster, 1, &["volume", "create", "data", "--size", "16M", "--layout", "raid1:2"]).ok();
         for number in 1..=3 {
             eventually(&format!("n{number} knows the volume"), SHORT, || {
@@ -294,12 +295,38 @@ fn the_death_of_a_primary_is_a_pause_and_it_comes_back_with_all_that_it_missed()
     writer.goes_on(50);
     let known = writer.end(reader);
     check_all(&scene.cluster.export(third, "data"), &known);
+    is_told(&mut scene.cluster, first, other);
 
     // What is read now is on the disk that was away.
     scene.cluster.node(other).kill();
     check_all(&scene.cluster.export(first, "data"), &known);
     check_all(&scene.cluster.export(third, "data"), &known);
     assert_eq!(scene.primary(third), first);
+}
+
+/// The node that has decided what became of a copy says so in its log, and every node in the history.
+fn is_told(cluster: &mut Cluster, lost: usize, decided: usize) {
+    let copy = format!("n{lost}:fast{lost}");
+    let moved =
+        format!("n{decided} is the primary in the place of n{lost}, of which it has heard nothing for");
+    let lines = [
+        ["volume=\"data\"", "", &moved],
+        ["volume=\"data\"", &copy, "is out of sync, and gets no writes: its node"],
+        ["volume=\"data\"", &copy, "is being filled:"],
+        ["volume=\"data\"", &copy, "is in sync again:"],
+    ];
+    lines.iter().for_each(|words| cluster.node(decided).says(words));
+    eventually("the history has it", SHORT, || {
+        let (_, events) = get(cluster, lost, "/v1/events");
+        let has = |kind: &str, node: usize| {
+            let node = format!("n{node}");
+            let is_it =
+                |event: &&Value| event["kind"] == kind && event["node"] == node && event["subject"] == "data";
+            events.as_array().is_some_and(|events| events.iter().filter(is_it).count() == 1)
+        };
+        let copies = ["copy_dropped", "copy_filling", "copy_filled"].iter().all(|kind| has(kind, lost));
+        (copies && has("moved", decided)).then_some(())
+    });
 }
 
 /// Bytes that clients of a node have had zeroed.

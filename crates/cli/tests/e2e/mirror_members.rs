@@ -81,6 +81,11 @@ fn a_copy_is_drained_while_clients_write() {
         "{again}"
     );
     scene.wait_copies(third, &[other, fourth]);
+    let moved = format!("n{fourth} is the primary in the place of {from}, which has handed");
+    let left = format!("copy {from}:fast{first} has left the volume; {to} has its place");
+    scene.cluster.node(first).says(&[&format!("copy {to} has joined")]);
+    scene.cluster.node(first).says(&[&moved]);
+    scene.cluster.node(fourth).says(&[&left]);
     writer.goes_on(50);
     let disk = format!("{}/fast{first}.img", dir.path().display());
     eventually("the old copy is removed from its disk", LONG, || {
@@ -222,15 +227,21 @@ fn a_stale_copy_is_forced_and_what_comes_back_is_filled_from_it() {
     client.write(0, &new).unwrap();
     client.flush().unwrap();
     client.close();
-    let untyped = force(&mut scene, &[]);
-    let since = untyped.stderr.split("--force=data@").nth(1).expect("it says what to type").trim().to_owned();
-    assert!(untyped.stderr.contains("What was written since is lost for ever"), "{untyped}");
-    let typed = format!("--force=data@{since}");
-    let there = force(&mut scene, &[&typed]);
-    assert!(there.stderr.contains("nothing has to be forced"), "{there}");
+    // What loses data is not offered where it is not needed.
+    for more in [&[][..], &["--force=data@1"]] {
+        let there = force(&mut scene, more);
+        assert!(there.stderr.contains("nothing has to be forced"), "{there}");
+        assert!(!there.stderr.contains("--force"), "{there}");
+    }
 
     scene.cluster.node(first).kill();
     scene.cluster.node(other).restart();
+    let typed = eventually("it says what to type", LONG, || {
+        let untyped = force(&mut scene, &[]);
+        let since = untyped.stderr.split("--force=data@").nth(1)?.trim().to_owned();
+        assert!(untyped.stderr.contains("What was written since is lost for ever"), "{untyped}");
+        Some(format!("--force=data@{since}"))
+    });
     eventually("the copy is forced", LONG, || {
         let done = force(&mut scene, &[&typed, "--json"]);
         done.stdout.contains("\"generation\":2").then_some(())

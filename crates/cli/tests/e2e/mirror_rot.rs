@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::harness::{KIB, MIB, content, scratch};
 use crate::mirror::{Scene, at, volume};
 
-const SEED: u64 = 31;
+pub(crate) const SEED: u64 = 31;
 const WRITTEN: u64 = 8 * MIB;
 const UNIT: u64 = 4 * KIB;
 const BLOCK: u64 = 64 * KIB;
@@ -22,7 +22,7 @@ fn place(disk: &PathBuf, offset: u64) -> u64 {
 }
 
 /// Changes a bit of a unit of a copy.
-fn flip(disk: &PathBuf, offset: u64) {
+pub(crate) fn flip(disk: &PathBuf, offset: u64) {
     let at = place(disk, offset) + 777;
     let file = File::options().read(true).write(true).open(disk).unwrap();
     let mut byte = [0];

@@ -39,7 +39,7 @@ fn json(cluster: &mut Cluster, node: usize, arguments: &[&str]) -> Value {
 }
 
 /// The status and the body of `GET path` at a node.
-fn get(cluster: &Cluster, node: usize, path: &str) -> (String, Value) {
+pub(crate) fn get(cluster: &Cluster, node: usize, path: &str) -> (String, Value) {
     let socket = cluster.plan.runtime_dir(node - 1).join("api.sock");
     let mut stream = UnixStream::connect(socket).expect("the API listens");
     stream.set_read_timeout(Some(SHORT)).expect("a limit");

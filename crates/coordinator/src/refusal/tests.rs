@@ -86,13 +86,25 @@ fn each() -> Vec<Refusal> {
             copies: u8::MAX,
             bytes: u64::MAX,
             fitting: usize::MAX,
-            domains: vec![DiskSpace { domain: text(), node: text(), disk: text(), room: u64::MAX }],
+            domains: vec![DiskSpace {
+                domain: text(),
+                node: text(),
+                disk: text(),
+                room: u64::MAX,
+                is_away: true,
+            }],
         },
         Refusal::NoStripes {
             volume: text(),
             shape: text(),
             most: u64::MAX,
-            domains: vec![DiskSpace { domain: text(), node: text(), disk: text(), room: u64::MAX }],
+            domains: vec![DiskSpace {
+                domain: text(),
+                node: text(),
+                disk: text(),
+                room: u64::MAX,
+                is_away: true,
+            }],
         },
         Refusal::BadLayout { volume: text(), layout: text() },
         Refusal::SameDisk { volume: text(), disk: text() },
@@ -200,4 +212,40 @@ fn every_refusal_comes_back_from_json_as_it_was_under_its_tag() {
         tags.insert(tag(&refusal));
     }
     assert_eq!(tags.len(), 67, "each once");
+}
+
+#[test]
+fn commands_name_the_volume_and_not_a_part() {
+    let part = || "data (part 3)".to_owned();
+    let (node, disk) = (|| "n1".to_owned(), || "fast".to_owned());
+    let said = [
+        Refusal::BeingReplaced { volume: part(), from: "n1:fast".into(), by: "n2:fast".into() },
+        Refusal::HasColumn { disk: disk(), node: node(), volume: "data/3".into() },
+        Refusal::NotBeingRemoved { volume: part(), node: node() },
+        Refusal::NotMade { volume: part(), state: GroupState::Making },
+    ];
+    for refusal in said {
+        let text = refusal.to_string();
+        let mut commands = text.split('`').filter(|quoted| quoted.starts_with("cards volume "));
+        assert!(commands.clone().count() > 0, "{text}");
+        assert!(commands.all(|command| command.split(' ').nth(3) == Some("data")), "{text}");
+    }
+}
+
+#[test]
+fn what_does_not_fit_names_the_nodes_to_start() {
+    let disk = |node: &str, is_away| DiskSpace {
+        domain: node.into(),
+        node: node.into(),
+        disk: "fast".into(),
+        room: 9,
+        is_away,
+    };
+    let domains = vec![disk("n1", false), disk("n2", true)];
+    let text =
+        Refusal::NoPlace { volume: "data".into(), copies: 2, bytes: 9, fitting: 1, domains }.to_string();
+    let wanted = "only 1 has that: disk n1:fast has room for 9; node n2, which has disk n2:fast, is not joined: start it; make it smaller";
+    assert!(text.contains(wanted), "{text}");
+    let one = Refusal::OtherCopies { volume: "data".into(), copies: 2, disks: 1 }.to_string();
+    assert!(one.contains("and 1 disk is named"), "{one}");
 }

@@ -39,7 +39,8 @@ fn choose<'a>(registry: &'a Registry, new: &NewGroup) -> Result<Vec<&'a ManagedD
     let fits = |(room, disk): &(u64, &ManagedDisk)| disk.taken_by(new.bytes) <= *room;
     let fitting = order.iter().filter(|best| fits(best)).count();
     if fitting < copies {
-        let domains = order.iter().map(|(room, disk)| DiskSpace::new(disk, *room)).collect();
+        let joined = order.iter().map(|(room, disk)| DiskSpace::new(disk, *room));
+        let domains = joined.chain(away(registry)).collect();
         let (volume, copies, bytes) = (new.name.clone(), new.copies, new.bytes);
         return Err(Refusal::NoPlace { volume, copies, bytes, fitting, domains });
     }
@@ -130,6 +131,9 @@ fn named<'a>(registry: &'a Registry, new: &NewGroup) -> Result<Vec<&'a ManagedDi
         if !is_joined(registry, disk) {
             return Err(Refusal::DiskAway { disk: name, node });
         }
+        if disks.iter().any(|other| other.uuid == disk.uuid) {
+            return Err(Refusal::SameDisk { volume: volume(), disk: disk.place() });
+        }
         if let Some(other) = disks.iter().find(|other| is_near(disk, other)) {
             let (disks, domain) = (format!("{} and {}", disk.place(), other.place()), disk.domain.clone());
             return Err(Refusal::SameDomain { volume: volume(), disks, domain });
@@ -143,6 +147,12 @@ fn named<'a>(registry: &'a Registry, new: &NewGroup) -> Result<Vec<&'a ManagedDi
         disks.push(disk);
     }
     Ok(disks)
+}
+
+/// The managed disks that cannot be used because their nodes are not joined.
+pub(super) fn away(registry: &Registry) -> impl Iterator<Item = DiskSpace> + '_ {
+    let away = registry.managed.values().filter(|disk| !is_joined(registry, disk));
+    away.map(|disk| DiskSpace { is_away: true, ..DiskSpace::new(disk, 0) })
 }
 
 pub(super) fn is_joined(registry: &Registry, disk: &ManagedDisk) -> bool {

@@ -18,7 +18,7 @@ use crate::refusal::{DiskSpace, Refusal};
 use super::disks::check_detached;
 use super::draft::Draft;
 use super::groups::{check_shape, give_numbers, is_new, new_column};
-use super::placement::{Promised, is_joined, is_near};
+use super::placement::{Promised, away, is_joined, is_near};
 use super::{Registry, groups};
 
 /// Groups of copies that a volume has for each of its disks: enough that each disk's node leads one, and few enough that the end of a node, which
@@ -166,7 +166,9 @@ fn place<'a>(
     bundle: Option<u64>,
 ) -> Result<Vec<Part<'a>>, Refusal> {
     let disks = candidates(registry, new)?;
-    let spaces = || disks.iter().map(|(room, disk)| DiskSpace::new(disk, *room)).collect();
+    // Those that it names are there.
+    let others = || away(registry).filter(|_| new.on.is_empty());
+    let spaces = || disks.iter().map(|(room, disk)| DiskSpace::new(disk, *room)).chain(others()).collect();
     let plan =
         |bytes: u64| Plan { layout: new.layout, bytes, block: new.block_bytes, bundle, key: new.uuid.key() };
     let is_named = !new.on.is_empty();
@@ -203,7 +205,8 @@ fn place<'a>(
         None => format!("of {} bytes in all", new.bytes),
     };
     let copies = if copies > 1 { format!(", each {copies} times") } else { String::new() };
-    let shape = format!("as {} it would be {parts} parts {bytes}{copies}", new.layout);
+    let parts = if parts == 1 { "1 part".to_owned() } else { format!("{parts} parts") };
+    let shape = format!("as {} it would be {parts} {bytes}{copies}", new.layout);
     Err(Refusal::NoStripes { volume: new.name.clone(), shape, most: fits * step, domains: spaces() })
 }
 

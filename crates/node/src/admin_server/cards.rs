@@ -88,6 +88,9 @@ pub(super) async fn attach(node: &Arc<Node>, attach: Attach) -> Result<(), Refus
                 if let Some(refusal) = mirrors::unready(node, &name) {
                     break refusal;
                 }
+                if let Some(message) = node.away(&name) {
+                    break Refusal { kind: RefusalKind::Unreachable, message };
+                }
                 let message = format!(
                     "no node that is up has a disk {name:?}; correct the name (`cards volume list`), or see in `cards status` which node is \
                      down, and start it if it is that one's"
@@ -98,8 +101,9 @@ pub(super) async fn attach(node: &Arc<Node>, attach: Attach) -> Result<(), Refus
                 if let Some(refusal) = mirrors::unready(node, &name) {
                     break refusal;
                 }
-                let message =
-                    format!("the node that has volume {name:?} does not answer; see `cards status`");
+                let message = node.away(&name).unwrap_or_else(|| {
+                    format!("the node that has volume {name:?} does not answer; see `cards status`")
+                });
                 break Refusal { kind: RefusalKind::Unreachable, message };
             }
         }

@@ -69,6 +69,7 @@ async fn answer(node: &Arc<Node>, question: Question) -> Result<Vec<u8>, Refusal
         Question::Scrub { group, offset, length } => {
             json(&scrub::group(node, PgId(group), offset, length).await?)
         }
+        Question::Scrubs { table } => json(&scrub::schedule::hear(node, table)),
         Question::Pins { order } => json(&pins::carry_out(node, order).await?),
         Question::Policies { table } => json(&policies::hear(node, *table).await?),
         Question::Module { digest } => json(&policies::content(node, &digest)?),

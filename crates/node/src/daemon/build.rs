@@ -40,6 +40,7 @@ use crate::node::members::Members;
 use crate::node::membership::Membership;
 use crate::node::pins::Pins;
 use crate::node::policies::Policies;
+use crate::node::scrubs::Scrubs;
 use crate::node::writes::Writes;
 use crate::node::{Inbox, Node, ShardCell};
 use crate::rights::Configured;
@@ -126,6 +127,7 @@ pub(super) fn build(parts: Parts) -> Result<Node, ServeError> {
         limiter: Limiter::new(config.limit),
         cards: Cards::new(&config.attach, &devices::claims(&config.runtime_dir)),
         pins: Pins::open(&config),
+        scrubs: Scrubs::open(&config),
         policies,
         devices: Devices::default(),
         locks: Locks::new(me, incarnation, config.lease, clock),

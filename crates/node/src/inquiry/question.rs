@@ -6,6 +6,7 @@ use cards_admin::PinOrder;
 use serde::{Deserialize, Serialize};
 
 use crate::node::policies::Table;
+use crate::node::scrubs::Table as ScrubTable;
 
 /// How long a question may take, the wait for a place among the open ones included.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -94,6 +95,11 @@ pub(crate) enum Question {
         offset: u64,
         /// Bytes.
         length: u64,
+    },
+    /// When volumes were scrubbed, as the asking node knows, to be taken over: what the asked one knows of the same volumes then, in the same form.
+    Scrubs {
+        /// Of these volumes.
+        table: ScrubTable,
     },
     /// What stays in its cache, or shall: an [`admin::Pins`](cards_admin::Pins).
     Pins {

@@ -1,13 +1,19 @@
 //! Volumes over managed disks of several nodes, created and removed in the registry. Their nodes do the rest.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use cards_admin::Status;
 use cards_coordinator::{
     Change, ColumnState, Error, GroupColumn, GroupVolume, ManagedDisk, NewGroup, NewStriped, Refusal, View,
 };
+use cards_core::NodeId;
 use cards_disk::Uuid;
 
 use super::session::Session;
+use crate::inquiry::{self, Question};
+use crate::node::Node;
 
 /// The managed disks that the registry has, in the order of their nodes and names.
 ///
@@ -15,12 +21,23 @@ use super::session::Session;
 /// The coordinator does not answer. In words.
 pub(super) async fn disks(session: &Session) -> Result<Vec<cards_admin::ManagedDisk>, String> {
     let view = session.coordinator.view().await.map_err(|error| failed(session, error))?;
-    let mut disks: Vec<_> = view.managed.iter().map(|disk| shown(&view, disk)).collect();
+    let node = session.node.borrow().clone();
+    // The registry knows of a node that was stopped when its lease has ended; the connection to it has ended with it.
+    let answers = |name: &str| {
+        let member = view.members.get(name).filter(|member| member.state.is_live());
+        let number = member.map(|member| NodeId(member.id));
+        number.is_some_and(|number| {
+            let link =
+                |node: &Arc<Node>| node.links.get(usize::from(number.0)).is_some_and(|link| link.answers());
+            node.as_ref().is_none_or(|node| node.me == number || link(node))
+        })
+    };
+    let mut disks: Vec<_> = view.managed.iter().map(|disk| shown(&view, disk, answers(&disk.node))).collect();
     disks.sort_by(|one, other| (&one.node, &one.name).cmp(&(&other.node, &other.name)));
     Ok(disks)
 }
 
-fn shown(view: &View, disk: &ManagedDisk) -> cards_admin::ManagedDisk {
+fn shown(view: &View, disk: &ManagedDisk, is_up: bool) -> cards_admin::ManagedDisk {
     // Of a volume that has several parts here, whether all of them leave.
     let mut here: BTreeMap<&str, bool> = BTreeMap::new();
     for group in view.groups.values() {
@@ -39,7 +56,7 @@ fn shown(view: &View, disk: &ManagedDisk) -> cards_admin::ManagedDisk {
         domain: disk.domain.clone(),
         bytes: disk.bytes,
         free: disk.free,
-        is_up: view.members.get(&disk.node).is_some_and(|member| member.state.is_live()),
+        is_up,
         copies: with(false),
         leaving: with(true),
     }
@@ -78,8 +95,55 @@ pub(super) async fn remove(session: &Session, volume: String) -> Result<(), Stri
             None => format!("there is no volume {shown:?}; see `cards volume list`"),
         });
     }
-    let remove = Change::RemoveGroup { volume };
-    session.coordinator.submit(remove).await.map(drop).map_err(|error| failed(session, error))
+    let until = Instant::now() + DETACHED;
+    loop {
+        let remove = Change::RemoveGroup { volume: volume.clone() };
+        let refused = match session.coordinator.submit(remove).await {
+            Err(Error::Refused(refusal @ Refusal::StillAttached { .. })) => refusal,
+            done => return done.map(drop).map_err(|error| failed(session, error)),
+        };
+        let users = users(session, &volume).await;
+        if !users.is_empty() {
+            return Err(format!(
+                "volume {volume} is attached at {}: run `cards volume detach {volume}` (or `cards detach {volume}`, `cards umount`) there first",
+                users.join(", ")
+            ));
+        }
+        if Instant::now() >= until {
+            return Err(refused.to_string());
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// How long the registry may take to hear that a volume was detached.
+const DETACHED: Duration = Duration::from_secs(5);
+/// Time between two looks whether it has.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// The nodes that have a volume attached, of those of which the registry says so, as they say themselves: it follows them a moment later. One that
+/// does not answer may have it.
+async fn users(session: &Session, volume: &str) -> Vec<String> {
+    let (Ok(view), Some(node)) = (session.coordinator.view().await, session.node.borrow().clone()) else {
+        return Vec::new();
+    };
+    let mut users = Vec::new();
+    for attachment in view.attachments.iter().filter(|attachment| attachment.volume == volume) {
+        let is_there = |status: &Status| {
+            status.volumes.iter().any(|known| known.name == volume && known.attached.is_some())
+        };
+        let has_it = match view.members.get(&attachment.node).map(|member| NodeId(member.id)) {
+            Some(number) => {
+                let told = inquiry::ask::<Status>(&node, number, &Question::Status {}).await;
+                told.map_or(true, |status| is_there(&status))
+            }
+            None => false,
+        };
+        if has_it {
+            users.push(format!("node {}", attachment.node));
+        }
+    }
+    users
 }
 
 /// Has a copy of a volume replaced; `from` and `to` name a disk as `NODE:DISK`, or the node alone.

@@ -9,6 +9,7 @@ use cards_core::{Instant, NodeId, OpId, PgId, Slot};
 use cards_disk::Column;
 use tokio::sync::oneshot;
 
+use super::Node;
 use super::buffers::Bytes;
 use super::copies::CopyCounts;
 use super::group_damage::{Found, GroupDamage};
@@ -100,6 +101,43 @@ impl Groups {
     /// The group's primary, as far as the registry's word has come here.
     pub(crate) fn primary(&self, of: PgId) -> Option<NodeId> {
         Some(self.known().get(&of)?.map.as_ref()?.primary.node)
+    }
+}
+
+impl Node {
+    /// The nodes that lead a volume, or parts of it, and do not answer: in words, with the remedy.
+    pub(crate) fn away(&self, volume: &str) -> Option<String> {
+        let mut away: BTreeMap<NodeId, Vec<Option<u16>>> = BTreeMap::new();
+        for known in self.groups.all() {
+            let primary = known.ready().map(|map| map.primary.node).filter(|primary| *primary != self.me);
+            let silent = primary
+                .filter(|primary| !self.links.get(usize::from(primary.0)).is_some_and(|link| link.answers()));
+            if let Some(silent) = silent.filter(|_| known.record.volume() == volume) {
+                away.entry(silent)
+                    .or_default()
+                    .push(known.record.part.is_some().then(|| known.record.group()));
+            }
+        }
+        let named = away.iter().map(|(silent, parts)| {
+            let mut parts: Vec<u16> = parts.iter().flatten().copied().collect();
+            parts.sort_unstable();
+            let numbers: Vec<String> = parts.iter().map(ToString::to_string).collect();
+            match numbers.as_slice() {
+                [] => format!("node {}, its primary,", self.name(*silent)),
+                [one] => format!("node {}, which has part {one} of it,", self.name(*silent)),
+                several => {
+                    format!("node {}, which has parts {} of it,", self.name(*silent), several.join(", "))
+                }
+            }
+        });
+        let named: Vec<String> = named.collect();
+        let does = if named.len() == 1 { "does" } else { "do" };
+        (!named.is_empty()).then(|| {
+            format!(
+                "volume {volume:?}: {} {does} not answer: start it, or see `cards status`",
+                named.join(" and ")
+            )
+        })
     }
 }
 

@@ -510,6 +510,7 @@ impl<M: Models> World<M> {
             Output::Damaged { is_repaired, .. } => self.damaged(volume, is_repaired),
             Output::Serves(_) => self.serves(node, volume),
             Output::Stopped => self.stopped(node, volume),
+            Output::Changed(_) => {}
             Output::Done { token, result } => self.group_done(node, volume, token, result),
         }
     }

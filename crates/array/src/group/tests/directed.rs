@@ -8,7 +8,7 @@ use cards_core::{Duration, NodeId};
 use super::media::{SUMMED, UNITS};
 use super::world::{Faults, LEASE, MS, World};
 use crate::group::mistakes::Mistake;
-use crate::group::{Group, Marks, Member, Message, State};
+use crate::group::{Change, DropCause, Group, Marks, Member, Message, State};
 
 const QUIET: Faults = Faults { loss: 0, repeats: 0, late: 0, register_loss: 0, little_room: false };
 
@@ -644,4 +644,93 @@ fn a_primary_that_goes_on_is_repaired_and_forgets_nothing() {
         repaired += world.counts.repaired;
     }
     assert!(repaired > 0);
+}
+
+/// Each change that a process has decided is told by that process, with its cause, and nothing else is.
+#[test]
+fn what_happens_to_copies_is_told_by_the_one_that_decides_it() {
+    for seed in 0..20 {
+        let (mut world, primary) = serving(seed, 3, None);
+        let (away, other) = ((primary + 1) % 3, (primary + 2) % 3);
+        let told = |world: &mut World, millis: u64| {
+            world.run(world.now + millis * MS);
+            assert_eq!(world.wrong, None, "seed {seed}");
+            core::mem::take(&mut world.changes)
+        };
+        let column = away as u8;
+        world.changes.clear();
+        assert_eq!(told(&mut world, 300), [], "seed {seed}");
+
+        world.crash(away, false);
+        let dropped = told(&mut world, 90);
+        let is_silent = |change: &Change| matches!(change, Change::Dropped { column: of, cause: DropCause::Silent(_) } if *of == column);
+        assert!(dropped.len() == 1 && dropped[0].0 == primary && is_silent(&dropped[0].1), "{dropped:?}");
+
+        world.start(away);
+        let filled = told(&mut world, 900);
+        let [
+            (first, Change::FillBegun { column: begun, bytes }),
+            (last, Change::FillEnded { column: ended, bytes: copied, .. }),
+        ] = filled[..]
+        else {
+            panic!("seed {seed}: {filled:?}")
+        };
+        assert_eq!(
+            (first, last, begun, ended, bytes),
+            (primary, primary, column, column, copied),
+            "seed {seed}"
+        );
+
+        world.leave(away, 3);
+        let dropped = told(&mut world, 20);
+        assert_eq!(dropped, [(primary, Change::Dropped { column, cause: DropCause::Ended })], "seed {seed}");
+        world.crash(away, false);
+        world.start(away);
+        world.run(world.now + 900 * MS);
+        world.changes.clear();
+
+        world.hand_over(primary, other);
+        let moved = told(&mut world, 100);
+        let to = Member { node: NodeId(other as u16), incarnation: world.nodes[other].incarnation };
+        assert_eq!(moved, [(primary, Change::HandedOver { to, leaves: false })], "seed {seed}");
+
+        world.crash(other, false);
+        world.run(world.now + 900 * MS);
+        let changes = core::mem::take(&mut world.changes);
+        let took = |change: &Change| matches!(change, Change::TookOver { from, .. } if from.node == NodeId(other as u16));
+        assert_eq!(changes.iter().filter(|(_, change)| took(change)).count(), 1, "seed {seed}: {changes:?}");
+    }
+}
+
+/// A repair reads from a disk that never answers: the column is given up for it, and whoever waits for the repair goes on.
+#[test]
+fn a_repair_waits_for_no_disk_that_does_not_answer() {
+    let mut repaired = 0;
+    for seed in 0..20 {
+        let copies = 2 + seed as usize % 2;
+        let (mut world, primary) = serving(seed, copies, None);
+        // The first one is asked.
+        let mute = usize::from(primary == 0);
+        world.mute = Some(mute);
+        world.changes.clear();
+        (0..UNITS).for_each(|unit| world.rots(primary, unit));
+        world.run(world.now + 900 * MS);
+        let is_it = |(node, change): &(usize, Change)| {
+            let wanted = matches!(change, Change::Dropped { column, cause: DropCause::Unread(_) } if usize::from(*column) == mute);
+            *node == primary && wanted
+        };
+        assert_eq!(
+            world.changes.iter().filter(|change| is_it(change)).count(),
+            1,
+            "seed {seed}: {:?}",
+            world.changes
+        );
+        assert_eq!(world.wrong, None, "seed {seed}");
+        let writes = world.counts.writes;
+        world.run(world.now + 300 * MS);
+        assert_eq!(world.wrong, None, "seed {seed}");
+        assert!(world.counts.writes > writes, "seed {seed}: commands go on");
+        repaired += if copies == 3 { world.counts.repaired } else { 0 };
+    }
+    assert!(repaired > 0, "the third column has what the second one does not tell");
 }

@@ -14,8 +14,8 @@ use super::media::{Media, SUMMED, UNITS, units};
 use super::random::Random;
 use crate::group::mistakes::{Made, Mistake};
 use crate::group::{
-    Answer, COLUMNS_MAX, Client as Sender, Command, CommandError, Extent, Group, GroupTiming, Map, MapColumn,
-    Member, Message, Op, Origin, Output, Placement, Size, State, Term, Token, Work, WorkError,
+    Answer, COLUMNS_MAX, Change, Client as Sender, Command, CommandError, Extent, Group, GroupTiming, Map,
+    MapColumn, Member, Message, Op, Origin, Output, Placement, Size, State, Term, Token, Work, WorkError,
 };
 
 /// The nodes whose columns are in sync.
@@ -208,6 +208,8 @@ pub(super) struct World {
     pub(super) random: Random,
     pub(super) now: Time,
     pub(super) nodes: Vec<Node>,
+    /// What processes have told of changes of the map.
+    pub(super) changes: Vec<(usize, Change)>,
     pub(super) register: Map,
     register_number: u64,
     /// Proposals of a node with lower numbers are taken no more.
@@ -235,6 +237,8 @@ pub(super) struct World {
     pub(super) clients_rest: bool,
     /// Down for good.
     pub(super) dead: Option<usize>,
+    /// The disk of this node answers no read.
+    pub(super) mute: Option<usize>,
     plan: Option<Plan>,
     /// The last one that was given up when the new column was in sync already: a primary may not have heard that the old one stays.
     given_up_late: Option<Plan>,
@@ -297,6 +301,7 @@ impl World {
         let mut world = Self {
             now: 0,
             nodes: nodes.collect(),
+            changes: Vec::new(),
             register,
             register_number: 0,
             fenced: alloc::vec![0; count],
@@ -318,6 +323,7 @@ impl World {
             timing: timing(),
             clients_rest: false,
             dead: None,
+            mute: None,
             plan: None,
             given_up_late: None,
             left: BTreeSet::new(),
@@ -682,8 +688,12 @@ impl World {
                 self.send(node, usize::from(to.0), message);
             }
             Output::Work { op, work } => {
+                let is_read = matches!(work, Work::Read { .. } | Work::Verify { .. });
                 self.nodes[node].media.begin(&work);
                 self.nodes[node].works.insert(op, work);
+                if is_read && self.mute == Some(node) {
+                    return;
+                }
                 let slow = self.random.chance(20) && !self.is_calm;
                 let after = self.random.between(50, if slow { 60 * MS } else { 2 * MS });
                 let incarnation = self.nodes[node].incarnation;
@@ -705,6 +715,10 @@ impl World {
             Output::Stopped => {
                 self.tell(|| format!("n{node} stops"));
                 self.nodes[node].commands.clear();
+            }
+            Output::Changed(change) => {
+                self.tell(|| format!("n{node}: {change:?}"));
+                self.changes.push((node, change));
             }
             Output::Done { token, result } => self.done(node, token, result),
         }

@@ -44,8 +44,13 @@ pub(super) fn set(volume: String, policy: Option<String>, daemon: &Daemon) -> Re
     let mut client = daemon.connect_within(PATIENCE)?;
     let policy = match (file, &module) {
         (Some(file), Some(module)) => {
-            send(&mut client, Path::new(file), module)?;
-            Some(module.digest().to_string())
+            let digest = module.digest().to_string();
+            // Whatever it was loaded under keeps its name.
+            let known = client.policies(PolicyOrder::List {})?;
+            if !known.modules.iter().any(|known| known.digest == digest) {
+                send(&mut client, Path::new(file), module)?;
+            }
+            Some(digest)
         }
         _ => policy,
     };

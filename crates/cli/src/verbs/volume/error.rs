@@ -43,9 +43,10 @@ pub(crate) enum VolumeError {
     )]
     OnOneDisk { volume: String, node: String },
     #[error(
-        "volume {volume:?} is created, but not made yet: {} not made a copy; `cards volume show {volume}` says when all have, `cards \
-         status` there says what is wrong, and `cards volume remove {volume}` takes it back",
-        have(waits_for)
+        "volume {volume:?} is created, but not made yet: {} not made a copy; start {}, where `cards status` says what is wrong, and `cards volume \
+         show {volume}` when all have made theirs; or take it back with `cards volume remove {volume}`",
+        have(waits_for),
+        if waits_for.len() == 1 { "it if it is down" } else { "those that are down" }
     )]
     NotMade { volume: String, waits_for: Vec<String> },
     #[error("volume {volume:?} is on one disk of node {node}: it has no other copies")]
@@ -64,6 +65,11 @@ pub(crate) enum VolumeError {
          want, add --force={volume}@{since}"
     )]
     ForceNotTyped { volume: String, node: String, has: String, gone: String, since: u64 },
+    #[error(
+        "volume {volume:?} has a copy in sync on {copy}, and its node is {state}: nothing has to be forced. If that node does not come back, stop \
+         what is left of it and try again when `cards status` calls it dead"
+    )]
+    ForceNotNeeded { volume: String, copy: String, state: &'static str },
     #[error("volume {volume:?} was removed while it was being made")]
     Gone { volume: String },
 }

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cards_admin::{Client, CopyState, Mirror, MirrorCopy, MirrorMap};
+use cards_admin::{Client, CopyState, MemberState, Mirror, MirrorCopy, MirrorMap, Status};
 use clap::Args;
 use serde::Serialize;
 
@@ -117,7 +117,8 @@ fn replace_parts(
     output::print_either(json, &replaced, || {
         let count = replaced.parts.len();
         format!(
-            "the copies of {count} parts of volume {name} at {from} are being replaced; `cards volume show {name}` shows how far it is\n"
+            "the copies of {} of volume {name} at {from} are being replaced; `cards volume show {name}` shows how far it is\n",
+            output::count(count as u64, "part")
         )
     })
 }
@@ -164,6 +165,10 @@ impl Force {
         else {
             return Err(VolumeError::NotStale { volume: name, node, state: copy.state }.into());
         };
+        // Before anybody types what loses data.
+        if let Some((copy, state)) = there(&client.status()?, &before) {
+            return Err(VolumeError::ForceNotNeeded { volume: name, copy, state }.into());
+        }
         if force != Some(format!("{name}@{since}")) {
             let (has, gone) = (has(held, since), gone(&before));
             return Err(VolumeError::ForceNotTyped { volume: name, node, has, gone, since }.into());
@@ -190,14 +195,27 @@ impl Force {
     }
 }
 
+/// A copy in sync whose node may come back by itself: as long as it was not declared dead, the registry does not let it be given up.
+fn there(status: &Status, mirror: &Mirror) -> Option<(String, &'static str)> {
+    let in_sync = mirror.copies.iter().filter(|copy| copy.state == CopyState::InSync);
+    in_sync.into_iter().find_map(|copy| {
+        let member = status.members.iter().find(|member| member.name == copy.node)?;
+        match member.state {
+            MemberState::Dead | MemberState::Left => None,
+            MemberState::Here | MemberState::Up => Some((place(copy), "there")),
+            _ => Some((place(copy), "a live member still")),
+        }
+    })
+}
+
 /// What a stale copy has, for the question.
 fn has(held: &MirrorMap, since: u64) -> String {
     match since {
         0 => "has nothing for certain: it was being filled".into(),
         _ => format!(
-            "has everything up to epoch {since}, and the volume is at epoch {}, {} changes of its copies later",
+            "has everything up to epoch {since}, and the volume is at epoch {}, {} of its copies later",
             held.epoch,
-            held.epoch.saturating_sub(since)
+            output::count(held.epoch.saturating_sub(since), "change")
         ),
     }
 }

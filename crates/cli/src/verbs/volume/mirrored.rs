@@ -69,7 +69,8 @@ pub(super) fn create(create: Create, layout: Layout) -> Result<(), Error> {
     };
     output::print_either(json, &made, || {
         let Made { volume, uuid, size, layout, disks, parts } = &made;
-        let parts = parts.map_or_else(String::new, |parts| format!(", {parts} parts"));
+        let parts =
+            parts.map_or_else(String::new, |parts| format!(", {}", output::count(parts as u64, "part")));
         let warning = match layout.parse() {
             Ok(Layout::Raid0 | Layout::Linear) => format!("survives     {NOTHING}\n"),
             _ => String::new(),

@@ -72,6 +72,8 @@ pub(crate) struct NodePlan {
     pub(crate) nbd: String,
     /// Tables at the end of the file.
     pub(crate) tables: String,
+    /// More keys of the file that are in no table, each on a line.
+    pub(crate) keys: &'static str,
     /// Process whose network namespace the daemon joins, if it is another one than the plan's.
     pub(crate) namespace: Option<u32>,
 }
@@ -146,6 +148,7 @@ impl Plan {
             tcp: None,
             nbd: String::new(),
             tables: String::new(),
+            keys: "",
             namespace: None,
         };
         let nodes = (1..=count).map(node).collect();
@@ -252,6 +255,7 @@ impl Plan {
             self.rebuild_after,
             self.lease
         );
+        text += node.keys;
         if !self.hedge {
             text += "hedge = false\n";
         }

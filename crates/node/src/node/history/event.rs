@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// Events of a node that are kept, the last ones.
 pub(crate) const EVENTS_MAX: usize = 128;
-/// The same thing again within so many milliseconds is the same event.
+/// The same failure again within so many milliseconds is the same event.
 const AGAIN_MS: u64 = 60_000;
 /// Nodes that look at the same moment note it within so many milliseconds: two steps, one look late.
 const TOGETHER_MS: u64 = 11_000;
@@ -31,13 +31,35 @@ pub(crate) enum Kind {
     Attached,
     /// A volume was detached at a node.
     Detached,
-    /// The disk of a volume is at another node than before.
+    /// The disk of a volume, or its primary, is at another node than before.
     Moved,
+    /// A copy of a volume gets no writes any more, as it is out of sync.
+    CopyDropped,
+    /// What a copy of a volume has missed is being copied to it.
+    CopyFilling,
+    /// A copy of a volume is in sync again.
+    CopyFilled,
+    /// A copy of a volume was added.
+    CopyAdded,
+    /// A copy has left its volume.
+    CopyLeft,
     /// Something has failed: a disk, a request of a client, a flush, a checksum.
     Error,
     /// Anything that a later release tells.
     #[serde(other)]
     Other,
+}
+
+impl Kind {
+    /// The same thing again within so many milliseconds is the same event. The copies of a volume with many parts are told one by
+    /// one.
+    const fn again_ms(self) -> u64 {
+        match self {
+            Self::Error => AGAIN_MS,
+            Self::Moved | Self::CopyDropped | Self::CopyFilling | Self::CopyFilled => TOGETHER_MS,
+            _ => 0,
+        }
+    }
 }
 
 /// Something that has happened.
@@ -95,9 +117,12 @@ pub(crate) struct Log(VecDeque<Event>);
 impl Log {
     pub(crate) fn add(&mut self, event: Event) {
         let again = self.0.iter_mut().rev().find(|known| known.is_like(&event));
-        if let Some(known) = again.filter(|known| {
-            known.kind == Kind::Error && event.time_ms.saturating_sub(known.until_ms) < AGAIN_MS
-        }) {
+        let within_ms = event.kind.again_ms();
+        if let Some(known) = again.filter(|known| event.time_ms.saturating_sub(known.until_ms) < within_ms) {
+            if event.kind == Kind::Moved {
+                // It was told with its cause by the one that has decided it.
+                return;
+            }
             known.count = known.count.saturating_add(event.count);
             (known.until_ms, known.reason) = (event.until_ms, event.reason);
             return;
@@ -164,6 +189,31 @@ mod tests {
         let told: Vec<_> = log.since(0).iter().map(|e| (e.time_ms, e.until_ms, e.count)).collect();
         assert_eq!(told, [(0, 95_000, 20), (0, 95_000, 20), (95_000 + AGAIN_MS, 95_000 + AGAIN_MS, 1)]);
         assert_eq!(log.since(95_000).len(), 3, "also those that have only happened again");
+    }
+
+    #[test]
+    fn the_parts_of_a_volume_are_one_event_and_a_move_is_told_with_its_cause() {
+        let mut log = Log::default();
+        let of = |kind, time_ms, reason: &str| Event {
+            subject: Some("big".into()),
+            reason: Some(reason.into()),
+            ..event(kind, "n1", time_ms)
+        };
+        (0..16).for_each(|part| log.add(of(Kind::CopyDropped, 100 + part, "silent")));
+        log.add(of(Kind::CopyDropped, 100 + 2 * TOGETHER_MS, "silent"));
+        log.add(of(Kind::Moved, 100, "n1 was silent"));
+        log.add(of(Kind::Moved, 4_000, "from n1"));
+        let told: Vec<_> =
+            log.since(0).iter().map(|e| (e.kind, e.count, e.reason.clone().unwrap())).collect();
+        let silent = || "silent".to_owned();
+        assert_eq!(
+            told,
+            [
+                (Kind::CopyDropped, 16, silent()),
+                (Kind::CopyDropped, 1, silent()),
+                (Kind::Moved, 1, "n1 was silent".to_owned())
+            ]
+        );
     }
 
     #[test]

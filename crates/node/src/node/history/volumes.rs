@@ -42,6 +42,7 @@ mod tests {
         let read = OpIo { bytes: 512 * hits, ..OpIo::none(Op::Read) };
         Volume {
             striped: None,
+            scrub: None,
             name: name.into(),
             disk_node: None,
             size: 1 << 20,

@@ -30,6 +30,7 @@ fn status(number: u64, second: u64) -> Status {
     let volume = |name: &str, size, cached_blocks| Volume {
         mirror: None,
         striped: None,
+        scrub: None,
         name: name.into(),
         disk_node: Some("n1".into()),
         size,

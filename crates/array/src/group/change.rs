@@ -1,0 +1,106 @@
+//! What a change of the map has done to the copies, for people: told by the process that has decided it.
+
+use core::fmt;
+
+use cards_core::Duration;
+
+use super::map::Member;
+
+/// What a change of the map has done, or what has begun because of it. Columns are named by their numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// A column gets no writes any more.
+    Dropped {
+        /// Which.
+        column: u8,
+        /// Why.
+        cause: DropCause,
+    },
+    /// A column gets every write, and what it has missed is being copied to it. Told once more when that begins anew.
+    FillBegun {
+        /// Which.
+        column: u8,
+        /// Bytes that are to be copied.
+        bytes: u64,
+    },
+    /// A column that was being filled is in sync.
+    FillEnded {
+        /// Which.
+        column: u8,
+        /// Bytes that were copied since the fill began last.
+        bytes: u64,
+        /// The time since then.
+        took: Duration,
+    },
+    /// This process is the primary in the place of another one.
+    TookOver {
+        /// The last primary: of this node, if that was started anew.
+        from: Member,
+        /// Nothing was heard of it for so long.
+        silent: Duration,
+    },
+    /// This process, the primary, begins anew, as the map says that it has taken over from itself.
+    BegunAnew {
+        /// All columns have lost their memory of which commands were applied. Else what a column had when it came back may be all there is.
+        has_forgotten: bool,
+    },
+    /// Another process is the primary in the place of this one.
+    HandedOver {
+        /// The next primary.
+        to: Member,
+        /// This process ends, and its column is dropped.
+        leaves: bool,
+    },
+    /// A column has joined; it is filled next.
+    Added {
+        /// Which.
+        column: u8,
+    },
+    /// A column has left.
+    Retired {
+        /// Which.
+        column: u8,
+        /// The column that has its place.
+        successor: Option<u8>,
+    },
+}
+
+/// Why a column was dropped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DropCause {
+    /// It says that it takes nothing any more: its disk has failed, or its process ends.
+    Ended,
+    /// Its process was started anew.
+    Restarted,
+    /// Damaged units of it could not be written anew, or it may have what another copy has lost.
+    Unfit,
+    /// Nothing was heard of it for so long.
+    Silent(Duration),
+    /// It answers, and has not confirmed a write for so long.
+    Unconfirmed(Duration),
+    /// It answers, and has not read what another column, or a scrub, needs of it for so long.
+    Unread(Duration),
+    /// It answers, and did not do what a term begins with for so long.
+    Stuck(Duration),
+}
+
+impl fmt::Display for DropCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ended => f.write_str("its node was stopped, or its disk has failed"),
+            Self::Restarted => f.write_str("its node was started anew"),
+            Self::Unfit => f.write_str("damaged data of it could not be written anew from another copy"),
+            Self::Silent(time) => write!(f, "its node said nothing for {:.1} s", time.as_secs_f64()),
+            Self::Unconfirmed(time) => {
+                write!(f, "it did not confirm a write for {:.1} s; its node answers", time.as_secs_f64())
+            }
+            Self::Unread(time) => {
+                write!(f, "its disk did not answer a read for {:.1} s; its node answers", time.as_secs_f64())
+            }
+            Self::Stuck(time) => {
+                let seconds = time.as_secs_f64();
+                write!(f, "its disk did not answer a new primary for {seconds:.1} s; its node answers")
+            }
+        }
+    }
+}

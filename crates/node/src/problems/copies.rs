@@ -1,0 +1,176 @@
+//! What is wrong with the copies of volumes: one problem for a volume, however many parts it has.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cards_admin::CopyState;
+use cards_array::group::{MapColumn, State};
+use cards_coordinator::{ColumnState, GroupColumn};
+
+use super::{Harm, Problem};
+use crate::groups::{damage, mirror};
+use crate::node::Node;
+use crate::node::groups::Known;
+
+/// What is wrong with the copies of all volumes.
+pub(super) fn of(node: &Node) -> Vec<Problem> {
+    let mut volumes: BTreeMap<String, Vec<Arc<Known>>> = BTreeMap::new();
+    for known in node.groups.all() {
+        volumes.entry(known.record.volume().to_owned()).or_default().push(known);
+    }
+    let mut problems = Vec::new();
+    for (volume, parts) in &volumes {
+        let name = |known: &Known| {
+            known.map.as_ref().map(|map| map.columns.iter().map(|c| node.name(c.node)).collect())
+        };
+        let behind = parts.iter().map(|known| behind(known, name(known).unwrap_or_default()));
+        problems.extend(
+            out_of_sync(volume, &behind.collect::<Vec<_>>()).map(|text| Problem::new(Harm::Risk, text)),
+        );
+        let steps: Vec<Vec<String>> = parts.iter().map(|known| steps(node, known)).collect();
+        problems.extend(changing(volume, &steps).map(|text| Problem::new(Harm::Note, text)));
+        problems.extend(parts.iter().filter_map(|known| lost_at_all_copies(node, known)));
+    }
+    problems
+}
+
+/// The copies of a group that are not in sync, and how many it is to have.
+#[derive(Debug, Default)]
+struct Behind {
+    all: usize,
+    copies: Vec<String>,
+}
+
+/// Copies of a group that have missed writes: the next failure may be one too many. `names`: of the nodes of its columns.
+fn behind(known: &Known, names: Vec<String>) -> Behind {
+    let Some(map) = known.ready() else { return Behind::default() };
+    // One that leaves does so when another is in sync in its place, or is told of by that one.
+    let stays = |(column, told): (&MapColumn, &GroupColumn)| {
+        column.state != State::None && told.state != ColumnState::Leaving
+    };
+    let columns = map.columns.iter().zip(&known.record.columns).zip(names);
+    let columns: Vec<_> = columns.filter(|(pair, _)| stays(*pair)).collect();
+    let copies = columns.iter().filter_map(|((column, told), node)| {
+        let state = match column.state {
+            State::Sync => return None,
+            State::Stale { .. } => "stale",
+            State::Fill { .. } => "being filled",
+            State::None => "without a disk",
+        };
+        Some(format!("that at node {node} (disk {}) is {state}", told.disk_name))
+    });
+    Behind { all: columns.len(), copies: copies.collect() }
+}
+
+/// The copies of a volume that are not in sync, for people; of several parts, how many are concerned.
+fn out_of_sync(volume: &str, parts: &[Behind]) -> Option<String> {
+    let amiss = parts.iter().filter(|part| !part.copies.is_empty()).count();
+    let remedy = "it is filled by itself once its node and disk are there; after an error of the disk, which the log of that node names, once its \
+                  daemon was started again";
+    match parts {
+        _ if amiss == 0 => None,
+        [part] => Some(format!(
+            "volume {volume}: {} of {} copies are in sync: {}; {remedy}",
+            part.all - part.copies.len(),
+            part.all,
+            part.copies.join(", ")
+        )),
+        parts => {
+            let copies = counted(parts.iter().flat_map(|part| &part.copies));
+            let whole = parts.len() - amiss;
+            Some(format!(
+                "volume {volume}: {whole} of {} parts have all copies in sync: {}; {remedy}",
+                parts.len(),
+                copies.join(", ")
+            ))
+        }
+    }
+}
+
+/// Copies of a group that leave it, and how far those are that take their place.
+fn steps(node: &Node, known: &Known) -> Vec<String> {
+    if known.ready().is_none() {
+        return Vec::new();
+    }
+    let mirror = mirror(node, &known.record, known.map.as_ref());
+    let steps = mirror.leaving().map(|copy| {
+        let by = copy.replaced_by.as_deref().unwrap_or_default();
+        let state = mirror.copies.iter().find(|copy| format!("{}:{}", copy.node, copy.disk) == by);
+        match (copy.state, state) {
+            (CopyState::Removing, _) => {
+                format!("that on {}:{} has left, and its node has it on its disk still", copy.node, copy.disk)
+            }
+            (_, Some(new)) => {
+                format!(
+                    "that on {}:{} is being replaced by {by}, which is {}",
+                    copy.node, copy.disk, new.state
+                )
+            }
+            _ => format!("that on {}:{} leaves", copy.node, copy.disk),
+        }
+    });
+    steps.collect()
+}
+
+/// The same of a volume, for people.
+fn changing(volume: &str, parts: &[Vec<String>]) -> Option<String> {
+    let steps = match parts {
+        [steps] => steps.clone(),
+        parts => counted(parts.iter().flatten()),
+    };
+    (!steps.is_empty()).then(|| format!("volume {volume}: its copies change: {}", steps.join("; ")))
+}
+
+/// Each once, with the number of parts that it is true of.
+fn counted<'a>(all: impl Iterator<Item = &'a String>) -> Vec<String> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    all.for_each(|one| *counts.entry(one).or_default() += 1);
+    let counted = counts.into_iter().map(|(text, count)| match count {
+        1 => format!("in 1 part {text}"),
+        count => format!("in {count} parts {text}"),
+    });
+    counted.collect()
+}
+
+/// Data of a group that fit their checksums at none of its copies in sync.
+fn lost_at_all_copies(node: &Node, known: &Known) -> Option<Problem> {
+    let remedy = format!(
+        "write them anew from a backup, as a whole, and see to the devices; `cards volume scrub {}` lists all that are damaged, and says so \
+         if none are any more",
+        known.record.volume()
+    );
+    Some(Problem::failing(Harm::Failing, damage::describe(node, known)?, &remedy))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(copies: &[&str]) -> Behind {
+        Behind { all: 2, copies: copies.iter().map(ToString::to_string).collect() }
+    }
+
+    #[test]
+    fn a_volume_with_many_parts_is_one_problem() {
+        let stale = "that at node n2 (disk fast) is stale";
+        let filled = "that at node n2 (disk fast) is being filled";
+        assert_eq!(out_of_sync("data", &[part(&[])]), None);
+        let one = out_of_sync("data", &[part(&[stale])]).unwrap();
+        assert!(
+            one.starts_with(&format!("volume data: 1 of 2 copies are in sync: {stale}; it is filled")),
+            "{one}"
+        );
+        let mut parts: Vec<Behind> =
+            (0..64).map(|number| part(&[stale][usize::from(number >= 40)..])).collect();
+        parts.push(part(&[filled]));
+        let many = out_of_sync("big", &parts).unwrap();
+        let counts =
+            format!("24 of 65 parts have all copies in sync: in 1 part {filled}, in 40 parts {stale}; ");
+        assert!(many.starts_with(&format!("volume big: {counts}")), "{many}");
+        let leaves = || vec!["that on n1:fast leaves".to_owned()];
+        assert_eq!(
+            changing("big", &[leaves(), leaves()]).unwrap(),
+            "volume big: its copies change: in 2 parts that on n1:fast leaves"
+        );
+    }
+}
