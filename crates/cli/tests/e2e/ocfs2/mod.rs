@@ -96,6 +96,27 @@ fn a_cluster_file_system_outlives_its_disk_node_and_a_machine() {
     pair.end();
 }
 
+/// The volume has copies at two nodes that no guest uses. The primary dies while the guests take turns, and when it is back and its copy
+/// filled the next one does.
+#[test]
+#[ignore = "long"]
+fn a_cluster_file_system_on_a_mirror_outlives_the_nodes_with_its_copies() {
+    need_guests!();
+    need!("qemu-img");
+    let mut pair = Pair::start(Server::mirror, "attach", CAREFUL);
+    for _ in 0..2 {
+        pair.order("rally 8");
+        pair.guests[1].counts("guest: played ", 3, SETTLE);
+        let primary = pair.server.primary();
+        pair.server.cluster().node(primary).kill();
+        pair.done(SETTLE);
+        pair.guests[0].run("logged 8", SETTLE);
+        pair.server.cluster().node(primary).restart();
+        pair.server.wait_in_sync();
+    }
+    pair.end();
+}
+
 #[test]
 #[ignore = "long"]
 fn a_kernel_goes_on_when_its_node_comes_back() {

@@ -11,7 +11,7 @@ use super::server::{Server, Start};
 use crate::harness::process::{run, sh};
 use crate::harness::{LONG, MIB, data, scratch};
 
-const SIZE: u64 = 128 * MIB;
+const SIZE: u64 = 72 * MIB;
 /// Bound of what waits for heartbeats, for locks and for the death of a machine.
 pub(super) const SETTLE: Duration = Duration::from_secs(150);
 
