@@ -231,15 +231,14 @@ async fn change(node: &Arc<Node>, news: Table) -> Result<admin::Policies, Refusa
         };
         silent.push(Silent { node: node.name(peer), reason });
     }
-    // Nobody asks them.
+    // Nobody asks them; one may have died since it was asked.
     let members = node.members();
     let dead = members.all().filter(|(_, member)| member.state == MemberState::Dead);
-    silent.extend(
-        dead.map(|(_, member)| Silent {
-            node: member.name.clone(),
-            reason: "it was declared dead".to_owned(),
-        }),
-    );
+    for (_, member) in dead {
+        if silent.iter().all(|known| known.node != member.name) {
+            silent.push(Silent { node: member.name.clone(), reason: "it was declared dead".to_owned() });
+        }
+    }
     Ok(admin::Policies { silent, ..list(node) })
 }
 

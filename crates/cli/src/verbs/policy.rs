@@ -43,7 +43,8 @@ Examples:
     /// Load a module at all nodes, so that volumes can have it as their policy
     #[command(after_help = "\
 The module is checked, kept in the state_dir of each node by its digest, and there again after a restart.
-A node that is away gets it when it is back.
+A node that is away gets it when it is back. The name of a built-in policy, and another name for a module that
+is loaded, are refused.
 
 Examples:
   cards policy load mine.wasm
@@ -71,7 +72,8 @@ Examples:
     /// Give a volume another policy, at all nodes, while it is used
     #[command(after_help = "\
 What is cached stays cached, and what is under way is finished; the new policy begins without a memory of its own.
-It lasts over restarts, until another one is set, or --reset. A module that fails is replaced by rd, and
+It lasts over restarts, until another one is set, or --reset. A volume that was created a moment ago is waited
+for, and nodes that have not heard of the change are named. A module that fails is replaced by rd, and
 `cards status` says so; setting it again tries it again. A volume with coherence = \"policy\" that can be
 written keeps the policy that it was made with.
 

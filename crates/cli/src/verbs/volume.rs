@@ -138,7 +138,8 @@ Ask the daemon that has the disk, or of a volume with copies at several nodes th
 Of a volume with copies, all that are in sync are read at their nodes, and what does not fit its checksum at one is written
 anew from another one. Of any other volume nothing is repaired. What is damaged then is listed, to be written anew from a backup.
 `cards disk scrub` does the same to all volumes of a disk that no daemon has, and repairs nothing.
-Ctrl-C ends it after the part that is being read, with what was found by then.
+Ctrl-C ends it after the part that is being read, with what was found by then. Volumes are scrubbed by themselves, too,
+every two weeks (`scrub_every` in node.toml); `cards volume show` says when.
 Exit status: 0 nothing is damaged (any more), 1 something is, 130 it was interrupted.
 
 Examples:

@@ -263,6 +263,34 @@ fn a_flipped_bit_is_an_error_that_is_named_and_the_rest_is_served() {
 }
 
 #[test]
+fn a_volume_on_one_disk_is_scrubbed_without_being_asked_and_the_node_remembers_when() {
+    let dir = scratch();
+    let path = disk(dir.path());
+    let mut plan = plan(dir.path(), 1, &path);
+    plan.nodes[0].keys = "scrub_every = \"1s\"\nscrub_rate = \"0\"\n";
+    let mut cluster = Cluster::start(plan.clone());
+    let mut client = cluster.export(1, "data").open();
+    write(&mut client, 0, MIB);
+    client.close();
+    let at = find(&path, &content::bytes(MIB / 2, 4 * KIB as usize, SEED));
+    let file = File::options().write(true).open(&path).unwrap();
+    file.write_all_at(&[0xa5; 8], at + 100).unwrap();
+    cluster.node(1).says(&["volume=\"data\"", "24 MiB read, repaired 0 B, damaged 4 KiB"]);
+    let scrubbed = |cluster: &mut Cluster| {
+        let shown = cards(&["volume", "show", "data", "--json", "--socket", &cluster.node(1).admin_socket()]);
+        let shown: Value = serde_json::from_str(&shown.ok().stdout).unwrap();
+        shown["scrub"]["last_s"].as_u64()
+    };
+    assert!(scrubbed(&mut cluster).is_some());
+    cluster.node(1).kill();
+    drop(cluster);
+    // The next one is not due for two weeks.
+    plan.nodes[0].keys = "";
+    let mut cluster = Cluster::start(plan);
+    assert!(scrubbed(&mut cluster).is_some());
+}
+
+#[test]
 fn what_is_none_of_its_disks_is_refused_by_name_and_untouched() {
     let dir = scratch();
     let path = disk(dir.path());

@@ -21,8 +21,9 @@ const STEP: u64 = 256 << 10;
 const LOOK_MAX: Duration = Duration::from_secs(5);
 /// How far a scrub is, is kept and told this often.
 const SAVE: Duration = Duration::from_secs(10);
-/// While a copy is filled, or a volume has no primary, its scrub waits.
+/// When a part that could not be read, since the volume has no primary for a moment, is asked for again; and how often, before others have their turn.
 const WAIT: Duration = Duration::from_secs(1);
+const TRIES: u32 = 5;
 /// Volumes that one question tells of, so that it fits into a frame.
 const TOLD_MAX: usize = 256;
 
@@ -84,6 +85,8 @@ pub(crate) async fn run(node: &Arc<Node>) {
     let Some(every) = node.config.scrub_every else { return std::future::pending().await };
     let look = (every / 20).clamp(Duration::from_millis(50), LOOK_MAX);
     let mut led = BTreeSet::new();
+    // The scrub that could not go on last: others come first.
+    let mut halted: Option<String> = None;
     loop {
         tokio::time::sleep(look).await;
         if node.draining() {
@@ -99,56 +102,60 @@ pub(crate) async fn run(node: &Arc<Node>) {
             save(node);
         }
         led = keys;
-        let due = targets.into_iter().filter_map(|target| {
+        let ready = targets.into_iter().filter(|target| !is_filling(node, target));
+        let due = ready.filter_map(|target| {
             let at = node.scrubs.get(&target.key)?.next_s(every).unwrap_or(0);
             (at <= now).then_some((at, target))
         });
-        if let Some((_, target)) = due.min_by_key(|(at, _)| *at) {
-            pass(node, &target).await;
+        if let Some((_, target)) = due.min_by_key(|(at, target)| (halted.as_ref() == Some(&target.key), *at))
+        {
+            let is_new = halted.as_ref() != Some(&target.key);
+            halted = (!pass(node, &target, is_new).await).then(|| target.key.clone());
             save(node);
             tell(node, [&target.key]).await;
         }
     }
 }
 
-/// Scrubs a volume from where the last scrub was interrupted to its end, or as far as this node may.
-async fn pass(node: &Arc<Node>, target: &Target) {
+/// Scrubs a volume from where the last scrub was interrupted to its end, or as far as it can now. Whether it has come to the end.
+async fn pass(node: &Arc<Node>, target: &Target, is_new: bool) -> bool {
     let Target { key, shown, bytes, .. } = target;
     let rate = node.config.scrub_rate;
     let mut done = node.scrubs.get(key).and_then(|record| record.done).unwrap_or(0).min(*bytes);
     node.scrubs.reached(key, done, now_s(node));
     match done {
-        0 => tracing::info!(volume = shown, "its scrub begins: {} to read", human(*bytes)),
-        done => {
+        0 if is_new => tracing::info!(volume = shown, "its scrub begins: {} to read", human(*bytes)),
+        done if is_new => {
             tracing::info!(volume = shown, "its scrub goes on: {} of {} are read", human(done), human(*bytes))
         }
+        // It was said before.
+        _ => {}
     }
-    let (mut saved, mut sum) = (Instant::now(), Scrubbed::default());
+    let (mut saved, mut sum, mut tries) = (Instant::now(), Scrubbed::default(), 0);
     while done < *bytes {
-        if node.draining() || !is_there(node, target) {
-            return;
+        // A copy that is being filled needs the disks more.
+        if node.draining() || !is_there(node, target) || is_filling(node, target) || tries == TRIES {
+            return false;
         }
         let began = Instant::now();
         let length = STEP.min(bytes - done);
-        match is_filling(node, target) {
-            true => tokio::time::sleep(WAIT).await,
-            false => match step(node, target, done, length).await {
-                Ok(found) => {
-                    done += length;
-                    sum.damaged += found.damaged;
-                    sum.repaired += found.repaired;
-                    node.scrubs.reached(key, done, now_s(node));
-                    let due = match rate {
-                        0 => Duration::ZERO,
-                        rate => Duration::from_secs_f64(length as f64 / rate as f64),
-                    };
-                    tokio::time::sleep(due.saturating_sub(began.elapsed())).await;
-                }
-                Err(refusal) => {
-                    tracing::debug!(volume = shown, "a scrub waits: {refusal}");
-                    tokio::time::sleep(WAIT).await;
-                }
-            },
+        match step(node, target, done, length).await {
+            Ok(found) => {
+                (done, tries) = (done + length, 0);
+                sum.damaged += found.damaged;
+                sum.repaired += found.repaired;
+                node.scrubs.reached(key, done, now_s(node));
+                let due = match rate {
+                    0 => Duration::ZERO,
+                    rate => Duration::from_secs_f64(length as f64 / rate as f64),
+                };
+                tokio::time::sleep(due.saturating_sub(began.elapsed())).await;
+            }
+            Err(refusal) => {
+                tries += 1;
+                tracing::debug!(volume = shown, "a scrub waits: {refusal}");
+                tokio::time::sleep(WAIT).await;
+            }
         }
         if saved.elapsed() >= SAVE {
             saved = Instant::now();
@@ -157,6 +164,7 @@ async fn pass(node: &Arc<Node>, target: &Target) {
         }
     }
     node.scrubs.ended(key, now_s(node));
+    save(node);
     let damaged = if sum.damaged == 0 { "nothing".to_owned() } else { human(sum.damaged) };
     tracing::info!(
         volume = shown,
@@ -164,6 +172,7 @@ async fn pass(node: &Arc<Node>, target: &Target) {
         human(*bytes),
         human(sum.repaired)
     );
+    true
 }
 
 async fn step(node: &Arc<Node>, target: &Target, offset: u64, length: u64) -> Result<Scrubbed, Refusal> {
