@@ -38,6 +38,7 @@ mod mirror;
 mod mirror_members;
 mod mirror_rot;
 mod mirror_scrubs;
+mod mirror_swap;
 mod mirror_verbs;
 mod mount;
 mod ocfs2;
