@@ -79,6 +79,7 @@ const NAMES: [&str; 34] = [
     "skipped",
     "seed",
     "policy_failure",
+    "choices",
     "more",
 ];
 
