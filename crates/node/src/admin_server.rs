@@ -23,6 +23,7 @@ use tokio::sync::{Notify, oneshot, watch};
 use crate::answers;
 use crate::attach::not_attached;
 use crate::audit;
+use crate::auto;
 use crate::devices;
 use crate::identity;
 use crate::inquiry::{self, Question};
@@ -120,7 +121,7 @@ async fn attend(mut serves: watch::Receiver<Option<Arc<Node>>>) {
     let Ok(Some(node)) = serves.wait_for(Option::is_some).await.map(|node| node.clone()) else {
         return std::future::pending().await;
     };
-    tokio::join!(sampling::run(&node), net::watch_silence(&node), policies::run(&node));
+    tokio::join!(sampling::run(&node), net::watch_silence(&node), policies::run(&node), auto::run(&node));
 }
 
 /// What all connections share.

@@ -103,6 +103,7 @@ fn waiting(
         io: cards_admin::Io::default(),
         mirror: None,
         striped: None,
+        auto: None,
     }
 }
 

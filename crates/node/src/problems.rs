@@ -348,6 +348,7 @@ mod tests {
             size: 4096,
             block: 4096,
             policy: None,
+            auto: None,
             coherence: None,
             read_only: None,
             state: VolumeState::Ready,
