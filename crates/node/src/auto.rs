@@ -33,6 +33,8 @@ const REST: u32 = 100;
 const REFERENCES_MAX: usize = 8192;
 /// The same of all nodes together.
 const ALL_MAX: usize = 65_536;
+/// Nodes that are asked at a time.
+const AT_ONCE: usize = 128;
 /// The candidates' tables take at most one part in so many of this node's cache, and at most so many bytes if that is more.
 const PART: u64 = 100;
 const BYTES_MIN: u64 = 4 << 20;
@@ -203,14 +205,21 @@ async fn hear(node: &Arc<Node>, volume: &str, before: Option<&Running>) -> Vec<(
     };
     let most = most(peers.len());
     let rate = before.map_or(Rate::ALL, |running| running.rate);
-    let mut asking = tokio::task::JoinSet::new();
-    for peer in peers {
-        let since_us = before.and_then(|running| running.heard.get(&peer)).copied().unwrap_or(0);
-        let question = Question::References { volume: volume.into(), since_us, rate, most };
-        let node = Arc::clone(node);
-        asking.spawn(async move { Some((peer, inquiry::ask::<Told>(&node, peer, &question).await.ok()?)) });
+    let mut told: Vec<(NodeId, Told)> = Vec::new();
+    for peers in peers.chunks(AT_ONCE) {
+        let mut asking = tokio::task::JoinSet::new();
+        for &peer in peers {
+            let since_us = before.and_then(|running| running.heard.get(&peer)).copied().unwrap_or(0);
+            let question = Question::References { volume: volume.into(), since_us, rate, most };
+            let node = Arc::clone(node);
+            asking
+                .spawn(async move { Some((peer, inquiry::ask::<Told>(&node, peer, &question).await.ok()?)) });
+        }
+        // Only the end of the runtime ends a task early.
+        while let Some(answer) = asking.join_next().await {
+            told.extend(answer.ok().flatten());
+        }
     }
-    let mut told: Vec<(NodeId, Told)> = asking.join_all().await.into_iter().flatten().collect();
     told.retain(|(_, told)| told.takes_part);
     told.sort_by_key(|(peer, _)| *peer);
     told
