@@ -48,7 +48,7 @@ pub use latency::{LATENCY_BUCKETS, Latencies, bucket_begin_us, bucket_of};
 pub use managed_disk::ManagedDisk;
 pub use mirror::{CopyState, Mirror, MirrorCopy, MirrorMap, MirrorState, NewVolume, Part, Striped};
 pub use pins::{PIN_RANGES_MAX, PinOrder, PinnedVolume, Pins};
-pub use policies::{ChosenPolicy, LoadedModule, MODULE_PART_BYTES, Policies, PolicyOrder};
+pub use policies::{Auto, Chooser, ChosenPolicy, LoadedModule, MODULE_PART_BYTES, Policies, PolicyOrder};
 pub use recording::{Demand, DemandKind, Recorded, RecordedVolume, Recording};
 pub use registry::Registry;
 pub use sampled::{Measured, Sampled, Samples, Silent};

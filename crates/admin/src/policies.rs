@@ -72,4 +72,40 @@ pub struct ChosenPolicy {
     /// Why it has `rd` at this node instead, if so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
+    /// What `auto` does for it, if that is its policy; `policy` is then what it has in force.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auto: Option<Auto>,
+}
+
+/// What `auto` does for a volume.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Auto {
+    /// The policy in force.
+    pub in_force: String,
+    /// Since when, in microseconds since 1970 (UTC). None if it is what volumes begin with.
+    pub since_us: Option<u64>,
+    /// Mean nanoseconds of a read, by the sample at that time, with the policy before and with this one. None if only the costs of disk and
+    /// peers spoke for it, or none was chosen yet.
+    pub expected_ns: Option<(u64, u64)>,
+    /// The node that has chosen it.
+    pub by: Option<String>,
+    /// What the node that chooses knows, if it has answered.
+    pub chooser: Option<Chooser>,
+}
+
+/// What the node that chooses a volume's policy knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Chooser {
+    /// How far it is, for people.
+    pub state: String,
+    /// Mean nanoseconds of a read with each candidate by the sample, the best first; empty while it learns.
+    pub candidates: Vec<(String, u64)>,
+    /// Reads of the sample that it has seen.
+    pub reads: u64,
+    /// One block in so many is in its sample.
+    pub one_in: u64,
+    /// Bytes of its tables.
+    pub bytes: u64,
+    /// What it takes of a processor, in millionths.
+    pub load_ppm: u64,
 }

@@ -5,8 +5,8 @@ use cards_policies::Replacement;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Counters, DiskCounters, Io, Mirror, Refusal, RefusalKind, Registry, ScrubState, SlowRequests, Starting,
-    Striped,
+    Auto, Counters, DiskCounters, Io, Mirror, Refusal, RefusalKind, Registry, ScrubState, SlowRequests,
+    Starting, Striped,
 };
 
 /// Everything about one node.
@@ -177,6 +177,9 @@ pub struct Volume {
     pub block: u32,
     /// Its policy; none while unknown.
     pub policy: Option<PolicySpec>,
+    /// What `auto` does for it, if that is its policy: `policy` is then what it has in force.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auto: Option<Auto>,
     /// How readers are kept from old contents; none while unknown.
     pub coherence: Option<Coherence>,
     /// Nobody can write it; none while unknown.

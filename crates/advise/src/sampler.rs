@@ -135,6 +135,19 @@ impl Sampler {
         }
     }
 
+    /// The references after a time, in microseconds since 1970 (UTC), to blocks of a rate (or of the sample's own, if that is lower): at most
+    /// `most`, the last ones. Their counts of reads and writes mean nothing.
+    #[must_use]
+    pub fn since(&self, time_us: u64, rate: Rate, most: usize) -> Sample {
+        let rate = rate.max(self.rate);
+        let takes = |reference: &&Reference| rate.takes(BlockId::new(self.volume, reference.block));
+        let later = self.references.partition_point(|reference| reference.time_us <= time_us);
+        let mut references: Vec<Reference> =
+            self.references.range(later..).rev().filter(takes).take(most).copied().collect();
+        references.reverse();
+        Sample { references, ..Sample::new(self.volume, rate) }
+    }
+
     /// There are too many blocks.
     fn make_room(&mut self) {
         let crowded = self.outside < self.limits.blocks / 2;
@@ -237,6 +250,18 @@ mod tests {
         blocks.into_iter().zip(0..).for_each(|(block, time)| sampler.refer(read(time, block)));
         sampler.check();
         sampler
+    }
+
+    #[test]
+    fn what_came_since_is_of_the_rate_and_the_last() {
+        let sampler = sampler(limits(100, 100, 0), 0..50);
+        let since = |time, rate, most| sampler.since(time, rate, most);
+        let blocks = |sample: Sample| sample.references.iter().map(|r| r.block).collect::<Vec<_>>();
+        assert_eq!(blocks(since(46, Rate::ALL, 100)), [47, 48, 49]);
+        assert_eq!(blocks(since(0, Rate::ALL, 2)), [48, 49]);
+        let half = since(0, Rate::ALL.half(), 100);
+        assert!(half.rate == Rate::ALL.half() && (10..40).contains(&half.references.len()));
+        assert!(since(49, Rate::ALL, 100).is_empty());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! and imports none of them.
 
 mod attend;
+mod auto;
 mod captive;
 mod card_args;
 mod cli;

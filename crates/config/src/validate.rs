@@ -45,7 +45,7 @@ const CLIENTS_MAX: usize = 4096;
 const WEB_HOSTS_MAX: usize = 64;
 /// Policies that do not see to it that copies of a written block are dropped: RD's operations are all void (CARD-2), `single` leaves that to
 /// the locks, and `chaos` tells anybody anything.
-const TELL_NOBODY: [&str; 3] = ["rd", "single", "chaos"];
+const TELL_NOBODY: [&str; 4] = ["rd", "single", "auto", "chaos"];
 
 pub(super) fn validate(config: &Config) -> Result<(), Problem> {
     name("cluster", &config.cluster)?;

@@ -29,6 +29,7 @@ use tokio::sync::{Notify, watch};
 use crate::answers;
 use crate::attach::not_attached;
 use crate::audit;
+use crate::auto;
 use crate::devices;
 use crate::inquiry::{self, Question};
 use crate::membership::coordinate;
@@ -130,6 +131,7 @@ async fn attend(mut serves: watch::Receiver<Option<Arc<Node>>>) {
         sampling::run(&node),
         net::watch_silence(&node),
         policies::run(&node),
+        auto::run(&node),
         scrub::schedule::run(&node)
     );
 }

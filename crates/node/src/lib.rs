@@ -8,7 +8,7 @@
 //! | the process | `daemon` |
 //! | its threads | `thread`, `disk_watch`, `keeper`, `prefault`, `service_manager` |
 //! | who asks a node | `admin_server`, `api` |
-//! | what it answers | `answers`, `history`, `metrics`, `warm`, `pins`, `policies`, `sampling`, `spans`, `record`, `mirrors`, `scrub`, `web` |
+//! | what it answers | `answers`, `history`, `metrics`, `warm`, `pins`, `auto`, `policies`, `sampling`, `spans`, `record`, `mirrors`, `scrub`, `web` |
 //! | clients | `front`, `devices`, `credentials`, `error` |
 //! | other nodes | `membership`, `net` |
 //! | what it says of itself | `report`, `problems` |
@@ -28,6 +28,7 @@ mod api;
 mod arena;
 mod attach;
 mod audit;
+mod auto;
 mod clock;
 mod credentials;
 mod daemon;

@@ -120,6 +120,7 @@ fn waiting(
         mirror: None,
         striped: None,
         scrub: None,
+        auto: None,
     }
 }
 

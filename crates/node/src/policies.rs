@@ -4,16 +4,18 @@
 //! members at once. A node that was away hears of it from the others, which tell one member after the other what they know; one that
 //! lacks a module asks for it by its digest. Nodes with different policies for a volume are slow at worst: a policy only gives hints.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use cards_admin::{self as admin, ChosenPolicy, LoadedModule, PolicyOrder, Refusal, RefusalKind, Silent};
+use cards_admin::{
+    self as admin, Auto, ChosenPolicy, LoadedModule, PolicyOrder, Refusal, RefusalKind, Silent,
+};
 use cards_coordinator::MemberState;
-use cards_core::{Coherence, Input, PgId};
+use cards_core::{Coherence, Input, PgId, VolumeSpec};
 use cards_nearest::nearest;
 use cards_policies::policy;
 use cards_user_policy::{Digest, Module, limits};
@@ -22,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::inquiry::{self, Question};
 use crate::mirrors;
 use crate::node::Node;
-use crate::node::policies::{Chosen, KnownModule, MODULES_MAX, Table, VOLUMES_MAX};
+use crate::node::policies::{Chosen, InForce, KnownModule, MODULES_MAX, Table, VOLUMES_MAX};
 use crate::problems::policy_failure;
 
 /// Time between two members that are told what this node knows.
@@ -63,7 +65,7 @@ pub(crate) async fn carry_out(
     order: PolicyOrder,
 ) -> Result<admin::Policies, Refusal> {
     match order {
-        PolicyOrder::List {} => Ok(list(node)),
+        PolicyOrder::List {} => Ok(list_with_choosers(node).await),
         PolicyOrder::Part { data } => {
             let bytes =
                 STANDARD.decode(data).map_err(|error| bad(format!("the part is not base 64: {error}")))?;
@@ -170,7 +172,11 @@ fn names_of(table: &Table) -> String {
     if names.is_empty() { "none is loaded".to_owned() } else { names.join(", ") }
 }
 
-async fn choose(
+/// A volume has another policy from now on, at all nodes; none: the one that it was made with.
+///
+/// # Errors
+/// The volume or the policy is unknown, or this node cannot keep it.
+pub(crate) async fn choose(
     node: &Arc<Node>,
     volume: String,
     policy: Option<String>,
@@ -187,8 +193,21 @@ async fn choose(
         return Err(bad(format!("{VOLUMES_MAX} volumes have had policies chosen already")));
     }
     let policy = policy.map(|policy| chosen(&table, &policy)).transpose()?;
-    let entry = Chosen { version: table.next_version(), policy };
+    let entry = Chosen { version: table.next_version(), policy, in_force: None };
     change(node, Table { volumes: [(volume, entry)].into(), ..Table::default() }).await
+}
+
+/// `auto` has come to another policy for a volume: all nodes hear of it.
+///
+/// # Errors
+/// This node cannot keep it.
+pub(crate) async fn put_in_force(node: &Arc<Node>, volume: &str, in_force: InForce) -> Result<(), Refusal> {
+    let table = node.policies.table();
+    let entry = table.volumes.get(volume).cloned().unwrap_or_default();
+    let in_force = InForce { version: table.next_version(), ..in_force };
+    let entry = Chosen { in_force: Some(in_force), ..entry };
+    change(node, Table { volumes: [(volume.to_owned(), entry)].into(), ..Table::default() }).await?;
+    Ok(())
 }
 
 /// What a volume has as its policy that a person chose.
@@ -218,7 +237,9 @@ fn unknown(table: &Table, named: &str) -> String {
 
 /// Something is otherwise from now on, here and at all members.
 async fn change(node: &Arc<Node>, news: Table) -> Result<admin::Policies, Refusal> {
-    let again: BTreeSet<String> = news.volumes.keys().cloned().collect();
+    // What a person chooses once more begins anew; what `auto` comes to does where it is another policy.
+    let is_word = |(_, chosen): &(&String, &Chosen)| chosen.in_force.is_none();
+    let again: BTreeSet<String> = news.volumes.iter().filter(is_word).map(|(name, _)| name.clone()).collect();
     merge(node, news, again).await?;
     let table = node.policies.table();
     let question = Question::Policies { table: Box::new(table) };
@@ -342,6 +363,35 @@ async fn fetch(node: &Arc<Node>) {
     }
 }
 
+/// What `auto` does for volumes, as far as this node knows.
+fn autos(node: &Node) -> BTreeMap<String, Auto> {
+    let specs: Vec<VolumeSpec> = node.control().volumes().cloned().collect();
+    let auto = |spec: &VolumeSpec| {
+        let volume = node.volume_name(spec);
+        let auto = node.policies.auto(&volume, &spec.policy)?;
+        Some((volume, auto))
+    };
+    specs.iter().filter_map(auto).collect()
+}
+
+/// What there is, and what choosers at other nodes know.
+async fn list_with_choosers(node: &Arc<Node>) -> admin::Policies {
+    let mut known = list(node);
+    for chosen in &mut known.volumes {
+        let Some(auto) = chosen.auto.as_mut().filter(|auto| auto.chooser.is_none()) else { continue };
+        let primary = node.volume(&chosen.volume).and_then(|spec| node.primary(spec.id));
+        let Some(primary) = primary.filter(|&primary| primary != node.me) else { continue };
+        let question = Question::Chooser { volume: chosen.volume.clone() };
+        auto.chooser = inquiry::ask(node, primary, &question).await.unwrap_or_default();
+    }
+    known
+}
+
+/// What this node's chooser of a volume knows; nothing if it has none.
+pub(crate) fn chooser(node: &Node, volume: &str) -> Option<admin::Chooser> {
+    node.policies.choosers.lock().unwrap_or_else(PoisonError::into_inner).get(volume).cloned()
+}
+
 /// What there is here.
 fn list(node: &Node) -> admin::Policies {
     let table = node.policies.table();
@@ -351,15 +401,21 @@ fn list(node: &Node) -> admin::Policies {
         digest: digest.clone(),
         name: module.name.clone(),
     });
-    let volumes = table.chosen().into_iter().map(|(volume, policy)| ChosenPolicy {
-        failure: policy_failure(node, &volume, &policy),
-        policy: table.shown(&policy),
-        volume,
-    });
+    let mut volumes: BTreeMap<String, ChosenPolicy> = BTreeMap::new();
+    for (volume, policy) in table.chosen() {
+        let failure = policy_failure(node, &volume, &policy);
+        let chosen =
+            ChosenPolicy { volume: volume.clone(), policy: table.shown(&policy), failure, auto: None };
+        volumes.insert(volume, chosen);
+    }
+    for (volume, auto) in autos(node) {
+        let policy = auto.in_force.clone();
+        volumes.insert(volume.clone(), ChosenPolicy { volume, policy, failure: None, auto: Some(auto) });
+    }
     admin::Policies {
         node: node.config.node.clone(),
         modules: modules.collect(),
-        volumes: volumes.collect(),
+        volumes: volumes.into_values().collect(),
         silent: Vec::new(),
     }
 }

@@ -277,6 +277,7 @@ mod tests {
             size: 4096,
             block: 4096,
             policy: None,
+            auto: None,
             coherence: None,
             read_only: None,
             state: VolumeState::Ready,

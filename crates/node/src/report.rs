@@ -102,7 +102,8 @@ pub(crate) fn activity(local: &Rc<Local>) -> Activity {
 
 /// The policy that a volume has: chosen, or the one that it was made with.
 fn policy(node: &Node, volume: &str, made_with: &str) -> Option<PolicySpec> {
-    match node.policies.modules.chosen(volume) {
+    let auto = node.policies.auto(volume, made_with).map(|auto| auto.in_force);
+    match auto.or_else(|| node.policies.modules.chosen(volume)) {
         Some(chosen) => node.policies.table().shown(&chosen).parse().ok(),
         None => made_with.parse().ok(),
     }
@@ -135,6 +136,7 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
             size: spec.size_bytes,
             block: spec.block_bytes,
             policy: policy(node, &spec.name, &spec.policy),
+            auto: node.policies.auto(&spec.name, &spec.policy),
             coherence: Some(spec.coherence.into()),
             read_only: Some(spec.read_only),
             state,
@@ -166,6 +168,7 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
             size: whole.size_bytes,
             block: whole.block_bytes,
             policy: policy(node, &whole.name, &whole.policy),
+            auto: node.policies.auto(&whole.name, &whole.policy),
             coherence: Some(whole.coherence.into()),
             read_only: Some(whole.read_only),
             state,
@@ -187,6 +190,7 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
                 size: 0,
                 block: 0,
                 policy: None::<PolicySpec>,
+                auto: None,
                 coherence: None,
                 read_only: None,
                 state: VolumeState::Waiting,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cards_admin::{Refusal, Sampled, Samples, Silent};
-use cards_core::PgId;
+use cards_core::{PgId, VolumeSpec};
 use tokio::sync::Notify;
 
 use crate::inquiry::{self, Question};
@@ -58,15 +58,27 @@ pub(crate) fn tell(node: &Node, volume: &str, most: usize) -> Result<Sampled, Re
         attached: node.cards.find(volume).is_some_and(|card| card.attach.volume == volume),
         disk_node: node.primary(spec.id) == Some(node.me),
         network_attached: spec.network_attached,
-        policy: spec.policy.clone(),
+        policy: in_force(node, &spec),
         replacement: node.config.replacement,
         block: spec.block_bytes,
         cache_blocks: all,
-        share_blocks: all.saturating_sub(cached_of_others(node, volume)).max(1),
+        share_blocks: share_blocks(node, volume),
         lost: node.probe.samples_lost(),
         measured,
         sample,
     })
+}
+
+/// Blocks that the cache of this node has room for, without those that other volumes use now.
+pub(crate) fn share_blocks(node: &Node, volume: &str) -> u64 {
+    cache_blocks(node).saturating_sub(cached_of_others(node, volume)).max(1)
+}
+
+/// The policy that a volume has now.
+fn in_force(node: &Node, spec: &VolumeSpec) -> String {
+    let volume = node.volume_name(spec);
+    let auto = node.policies.auto(&volume, &spec.policy).map(|auto| auto.in_force);
+    auto.or_else(|| node.policies.modules.chosen(&volume)).unwrap_or_else(|| spec.policy.clone())
 }
 
 /// Blocks of other volumes in this node's cache.

@@ -2,6 +2,7 @@
 //!
 //! To add a policy: one file here, one line in [`registry`].
 
+mod auto;
 mod central;
 mod chaos;
 mod comparators;
@@ -27,6 +28,7 @@ use core::fmt;
 
 use cards_core::policy::Policy;
 
+pub use auto::{NAME as AUTO, START, is_auto};
 pub use spec::{Arguments, PolicyError};
 
 /// What the registry knows of a policy.
@@ -97,6 +99,7 @@ pub const fn registry() -> &'static [Entry] {
         gms::ENTRY,
         demote::ENTRY,
         single::ENTRY,
+        auto::ENTRY,
         chaos::ENTRY,
         single_copy::PAFS,
         single_copy::PACA,

@@ -13,6 +13,8 @@ pub(crate) struct Cell {
     ops: [Ops; Op::ALL.len()],
     /// By [`Origin`].
     blocks: [AtomicU64; 3],
+    /// Reads that had to wait for blocks, and their nanoseconds, by [`Origin`] of the last block.
+    waited: [(AtomicU64, AtomicU64); 3],
     lock_waits: AtomicU64,
     throttled: AtomicU64,
     throttled_ns: AtomicU64,
@@ -52,6 +54,21 @@ impl Cell {
     #[inline]
     pub(crate) fn block(&self, origin: Origin) {
         add(&self.blocks[index_of(origin)], 1);
+    }
+
+    /// A read has waited for blocks, the last of which came from there.
+    pub(crate) fn waited(&self, origin: Origin, nanoseconds: u64) {
+        let (reads, sum) = &self.waited[index_of(origin)];
+        add(reads, 1);
+        add(sum, nanoseconds);
+    }
+
+    /// Reads and their nanoseconds together: of all of them, and of those that waited for blocks, by [`Origin`].
+    pub(crate) fn read_times(&self) -> ((u64, u64), [(u64, u64); 3]) {
+        let ops = &self.ops[Op::Read as usize];
+        let reads = ops.buckets.iter().map(|bucket| bucket.load(Relaxed)).sum();
+        let of = |(reads, sum): &(AtomicU64, AtomicU64)| (reads.load(Relaxed), sum.load(Relaxed));
+        ((reads, ops.nanoseconds.load(Relaxed)), self.waited.each_ref().map(of))
     }
 
     /// A read waits for a lock.

@@ -9,6 +9,7 @@ use cards_admin::Io;
 use cards_core::PgId;
 
 use crate::cell::Cell;
+use crate::times::ReadTimes;
 
 /// By volume.
 #[derive(Default)]
@@ -51,6 +52,11 @@ impl Counts {
         self.lock().get(&volume).map(Counted::io)
     }
 
+    /// How long reads of a volume took, as far as is known.
+    pub(crate) fn read_times(&self, volume: PgId) -> ReadTimes {
+        self.lock().get(&volume).map(Counted::read_times).unwrap_or_default()
+    }
+
     /// The name of a volume that clients have used.
     pub(crate) fn name(&self, volume: PgId) -> Option<String> {
         self.lock().get(&volume).map(|counted| counted.name.clone())
@@ -62,6 +68,25 @@ impl Counts {
 }
 
 impl Counted {
+    fn read_times(&self) -> ReadTimes {
+        let (mut all, mut times) = ((0, 0), ReadTimes::default());
+        let add = |sum: &mut (u64, u64), more: (u64, u64)| {
+            *sum = (sum.0.saturating_add(more.0), sum.1.saturating_add(more.1));
+        };
+        for cell in &self.cells {
+            let (reads, [local, remote, disk]) = cell.read_times();
+            add(&mut all, reads);
+            // Blocks that were fetched while it waited for one of them may be here at last.
+            add(&mut times.remote, local);
+            add(&mut times.remote, remote);
+            add(&mut times.disk, disk);
+        }
+        let waited = |at: fn((u64, u64)) -> u64| at(times.remote).saturating_add(at(times.disk));
+        let own = |at: fn((u64, u64)) -> u64| at(all).saturating_sub(waited(at));
+        times.own = (own(|(reads, _)| reads), own(|(_, ns)| ns));
+        times
+    }
+
     fn io(&self) -> Io {
         self.cells.iter().fold(Io::default(), |sum, cell| sum.plus(&cell.read()))
     }

@@ -23,6 +23,7 @@
 //! | `samples` | the same of some blocks |
 //! | `ring` | what a thread leaves for a reader |
 //! | `spans` | what happened to traced requests |
+//! | `times` | how long reads take, by where their blocks come from |
 //! | `names` | what nodes and volumes are called |
 
 mod cell;
@@ -37,6 +38,7 @@ mod spans;
 mod step;
 mod tap;
 mod ticket;
+mod times;
 mod waits;
 
 pub use names::Names;
@@ -45,4 +47,5 @@ pub use recorder::{Recorder, Session};
 pub use spans::{KEPT_MAX, Spans, Trace, is_name, otlp};
 pub use tap::{Leaving, Tap};
 pub use ticket::{Mark, Ticket};
+pub use times::ReadTimes;
 pub use waits::WaitReasons;

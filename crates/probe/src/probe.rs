@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cards_admin::{Io, Measured, SlowRequests};
-use cards_advise::Sample;
+use cards_advise::{Rate, Sample};
 use cards_core::{CommandKind, DiskWork, Instant, Message, NodeId, OpId, Output, PgId};
 
 use crate::counts::Counts;
@@ -16,6 +16,7 @@ use crate::slow::Slow;
 use crate::spans::Spans;
 use crate::step::{self, Step};
 use crate::tap::Tap;
+use crate::times::ReadTimes;
 
 /// What a probe has to know of its daemon.
 #[derive(Clone, Copy, Debug)]
@@ -165,6 +166,18 @@ impl Probe {
     /// empty one of a volume that no client has used.
     pub fn sample(&self, volume: PgId, most: usize) -> (Sample, Measured) {
         self.samples.of(&self.counts, volume, most)
+    }
+
+    /// What clients have asked for since a time, in microseconds since 1970 (UTC): references to blocks of a rate, at most `most` of them, the
+    /// last ones.
+    pub fn references_since(&self, volume: PgId, since_us: u64, rate: Rate, most: usize) -> Sample {
+        self.samples.since(volume, since_us, rate, most)
+    }
+
+    /// How long reads of a volume by clients of this node took.
+    #[must_use]
+    pub fn read_times(&self, volume: PgId) -> ReadTimes {
+        self.counts.read_times(volume)
     }
 
     /// References to samples that found no room in a ring.

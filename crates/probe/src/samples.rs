@@ -142,6 +142,12 @@ impl Samples {
         (sample, measured(counts, volume).since(stream.measured_at(since_us)))
     }
 
+    /// What there is of a volume after a time, of a rate, at most so many references.
+    pub(crate) fn since(&self, volume: PgId, since_us: u64, rate: Rate, most: usize) -> Sample {
+        let stream = self.streams().iter().find(|stream| stream.volume() == volume).cloned();
+        stream.map_or_else(|| Sample::new(volume, rate), |stream| stream.since(since_us, rate, most))
+    }
+
     /// References that found no room in a ring.
     pub(crate) fn lost(&self) -> u64 {
         self.rings.get().into_iter().flatten().map(Ring::lost).sum()

@@ -76,6 +76,9 @@ impl Tap {
         reasons: WaitReasons,
         names: &dyn Names,
     ) -> Ticket {
+        if let Some(origin) = reasons.block_origin().filter(|_| ticket.op == Op::Read && !failed) {
+            self.cell.waited(origin, ticket.took_ns(now));
+        }
         if self.probe.slow.is(ticket.took_ns(now)) {
             self.note_slow(ticket, now, failed, Waited::For(reasons), names);
             ticket.mark = Mark::Noted;

@@ -67,6 +67,11 @@ impl WaitReasons {
         self.lock || self.acquires && !self.blocks
     }
 
+    /// Where the last block came from, if it waited for nothing but blocks.
+    pub(crate) fn block_origin(&self) -> Option<Origin> {
+        self.origin.filter(|_| !self.waited_for_lock())
+    }
+
     /// What it waited for and at which node, as far as is known.
     pub(crate) fn wait(&self, me: NodeId, volume: PgId) -> (WaitKind, Option<NodeId>) {
         let disk_node = volume.is_plain().then(|| volume.disk_node());

@@ -4,7 +4,7 @@
 //! cargo run --profile sim -p cards-sim --example ranking -- TRACES [LOAD [MACHINE]]
 //! ```
 //!
-//! TRACES is the directory with the traces that `docs/papers/single.md` names; a load or a machine is chosen by a part of its name.
+//! TRACES is the directory with the traces that `docs/papers/single.md` and `docs/papers/auto.md` name; a load or a machine is chosen by a part of its name.
 
 use std::env;
 use std::path::Path;
@@ -48,19 +48,29 @@ const LOADS: [Load; 13] = [
 const MACHINES: [&str; 3] = ["lan25", "lan10-cloud", "cards2003"];
 
 /// With its replacement.
-const POLICIES: [(&str, Replacement); 11] = [
+const POLICIES: [(&str, Replacement); 18] = [
     ("rd", Replacement::Lru),
-    ("rd", Replacement::S3Fifo),
     ("greedy", Replacement::Lru),
-    ("greedy", Replacement::S3Fifo),
     ("nchance", Replacement::Lru),
     ("hscc", Replacement::Lru),
     ("hscc homes=run ask=measured", Replacement::Lru),
+    ("single ask=home", Replacement::Lru),
+    ("single", Replacement::Lru),
+    ("single admit=1", Replacement::Lru),
+    ("rd", Replacement::S3Fifo),
+    ("greedy", Replacement::S3Fifo),
+    ("nchance", Replacement::S3Fifo),
+    ("hscc", Replacement::S3Fifo),
+    ("hscc homes=run ask=measured", Replacement::S3Fifo),
     ("single ask=home", Replacement::S3Fifo),
     ("single", Replacement::S3Fifo),
     ("single admit=1", Replacement::S3Fifo),
-    ("single", Replacement::Lru),
+    ("auto", Replacement::Lru),
+    ("auto", Replacement::S3Fifo),
 ];
+
+/// Samples that `auto` chooses by. Its column has their geometric mean.
+const SALTS: u64 = 3;
 
 /// Deals a trace.
 struct Dealt {
@@ -102,6 +112,15 @@ impl Source for Dealt {
     }
 }
 
+/// Geometric mean.
+fn mean(values: &[f64]) -> f64 {
+    (values.iter().map(|value| value.ln()).sum::<f64>() / values.len() as f64).exp()
+}
+
+fn worst(values: &[f64]) -> f64 {
+    values.iter().copied().fold(0.0, f64::max)
+}
+
 fn main() {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let argument = |nth: usize| arguments.get(nth).map_or("", String::as_str);
@@ -114,22 +133,40 @@ fn main() {
             "|---".repeat(POLICIES.len())
         );
         let mut ratios = vec![Vec::new(); POLICIES.len()];
+        // Of `auto`, by salt: over the best fixed policy with the same replacement.
+        let mut regrets = vec![Vec::new(); POLICIES.len()];
         for load in LOADS.iter().filter(|load| load.trace.contains(argument(1))) {
-            let times = POLICIES.map(|policy| read_us(&library, machine, policy, load, argument(0)));
-            let best = times.iter().copied().fold(f64::INFINITY, f64::min);
-            let cells: Vec<String> = times.iter().map(|time| format!("{:.3}", time / best)).collect();
+            let times = POLICIES.map(|policy| {
+                let salts = if policy.0 == "auto" { SALTS } else { 1 };
+                let of = |salt| read_us(&library, machine, policy, load, argument(0), salt);
+                (1..=salts).map(of).collect::<Vec<f64>>()
+            });
+            let fixed = || POLICIES.iter().zip(&times).filter(|((policy, _), _)| *policy != "auto");
+            let best = fixed().map(|(_, times)| times[0]).fold(f64::INFINITY, f64::min);
+            let cells: Vec<String> = times.iter().map(|times| format!("{:.3}", mean(times) / best)).collect();
             println!("| {} | {best:.1} | {} |", load.trace, cells.join(" | "));
-            times.iter().zip(&mut ratios).for_each(|(time, ratios)| ratios.push(time / best));
+            for (number, times) in times.iter().enumerate() {
+                ratios[number].push(mean(times) / best);
+                let alike = fixed().filter(|((_, of), _)| *of == POLICIES[number].1);
+                let best = alike.map(|(_, times)| times[0]).fold(f64::INFINITY, f64::min);
+                regrets[number].extend(times.iter().map(|time| time / best));
+            }
         }
-        let all = |of: fn(&Vec<f64>) -> f64| {
+        let all = |of: fn(&[f64]) -> f64| {
             let cells: Vec<String> = ratios.iter().map(|ratios| format!("{:.3}", of(ratios))).collect();
             cells.join(" | ")
         };
-        let mean = |ratios: &Vec<f64>| {
-            (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp()
-        };
         println!("| geometric mean | | {} |", all(mean));
-        println!("| worst | | {} |", all(|ratios| ratios.iter().copied().fold(0.0, f64::max)));
+        println!("| worst | | {} |", all(worst));
+        for ((policy, replacement), regrets) in POLICIES.iter().zip(&regrets) {
+            if *policy == "auto" {
+                println!(
+                    "\n{machine}, auto beside the best fixed policy with {replacement}, {SALTS} salts: mean {:.3}, worst {:.3}",
+                    mean(regrets),
+                    worst(regrets)
+                );
+            }
+        }
     }
 }
 
@@ -140,6 +177,7 @@ fn read_us(
     (policy, replacement): (&str, Replacement),
     load: &'static Load,
     traces: &str,
+    seed: u64,
 ) -> f64 {
     let path = match load.trace.starts_with("gen:") {
         true => load.trace.to_owned(),
@@ -152,6 +190,7 @@ fn read_us(
         replacement,
         coherence: Coherence::Confirmed,
         timing: Timing::Fast,
+        seed,
         ..Setup::new(library.find(machine).unwrap().clone(), policy)
     };
     let options = Options { block_bytes: Some(load.block_bytes), ..Options::default() };

@@ -51,8 +51,24 @@ pub trait Engine {
         None
     }
 
+    /// The policies that were chosen, in order: with `auto`, the first is what it began with.
+    fn choices(&self) -> Vec<Choice> {
+        Vec::new()
+    }
+
     /// Panics when an invariant is broken; `now` is a quiet moment.
     fn check(&self, _now: Instant) {}
+}
+
+/// A policy that `auto` has chosen.
+#[derive(Clone, PartialEq, Debug, serde::Serialize)]
+pub struct Choice {
+    /// After so many requests of the run.
+    pub requests: u64,
+    /// The policy in force from then on.
+    pub policy: String,
+    /// Mean time of a read by the sample, in microseconds: of the policy until then, and of this one. None of what it began with.
+    pub expected_us: Option<(f64, f64)>,
 }
 
 macro_rules! counts {

@@ -147,6 +147,7 @@ mod tests {
             skipped: 0,
             seed: 1,
             policy_failure: None,
+            choices: Vec::new(),
             more: Default::default(),
         }
     }

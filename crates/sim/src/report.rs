@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::engine::Choice;
+
 /// One row. The names are an interface: `docs/reference/sim.md` says what each means. Times are simulated unless the name begins
 /// with `wall`; counts are those after the warm-up.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -77,6 +79,8 @@ pub struct Report {
     pub seed: u64,
     /// Why a node did without the module that is the policy, and had `rd`; none if all had it to the end.
     pub policy_failure: Option<String>,
+    /// What `auto` has had in force, in order; empty with other policies.
+    pub choices: Vec<Choice>,
     /// Further counters, in blocks: see [`crate::engine::Counts`].
     pub more: BTreeMap<&'static str, u64>,
 }

@@ -548,6 +548,7 @@ impl<'a, E: Engine> Driver<'a, E> {
             skipped: self.source.skipped().total(),
             seed: self.setup.seed,
             policy_failure,
+            choices: self.engine.choices(),
             more: counts.iter().collect(),
         })
     }

@@ -1,6 +1,7 @@
 //! Integration tests.
 
 mod analytic;
+mod auto;
 mod bad_input;
 mod comparators;
 mod conservation;

@@ -80,6 +80,7 @@ written keeps the policy that it was made with.
 Examples:
   cards policy set data 'hscc depth=3'
   cards policy set data mine.wasm
+  cards policy set data auto              # chosen by measurement, and changed when another one suits better
   cards policy set data --reset")]
     Set {
         /// The volume

@@ -10,6 +10,7 @@ use cards_admin::{Encryption, MemberState, VolumeState};
 use cards_config::size;
 use clap::Args;
 
+use crate::auto;
 use crate::context::Context;
 use crate::daemon::Daemon;
 use crate::error::Error;
@@ -84,7 +85,8 @@ fn render(status: &cards_admin::Status, before: Option<&cards_admin::Status>, al
         volume_table(status.volumes.iter().map(without_said)).to_string()
             + &weaker(&status.volumes)
             + &limits(status)
-            + &losses(status),
+            + &losses(status)
+            + &choices(status),
         io::render(status, before),
         cache(status),
         if all_counters { counters(status) } else { String::new() },
@@ -192,6 +194,14 @@ pub(crate) fn loss_of(status: &cards_admin::Status, volume: &str) -> String {
     losses(&cards_admin::Status { losses: of_volume, ..status.clone() })
 }
 
+/// A line about each volume whose policy `auto` chooses.
+fn choices(status: &cards_admin::Status) -> String {
+    let line = |volume: &cards_admin::Volume| {
+        Some(format!("  {}: auto has {}\n", volume.name, auto::in_force(volume.auto.as_ref()?)))
+    };
+    status.volumes.iter().filter_map(line).collect()
+}
+
 /// A line about each volume of which a flush has failed because writes were lost.
 fn losses(status: &cards_admin::Status) -> String {
     let line = |lost: &cards_admin::Lost| {
@@ -208,6 +218,7 @@ fn losses(status: &cards_admin::Status) -> String {
 /// A volume's policy, and whether that is all that keeps copies coherent.
 fn policy(volume: &cards_admin::Volume) -> String {
     let name = volume.policy.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string);
+    let name = if volume.auto.is_some() { format!("auto: {name}") } else { name };
     if volume.may_be_stale() { name + " (weaker coherence)" } else { name }
 }
 
@@ -382,6 +393,7 @@ mod tests {
             failing: vec![],
             members: vec![member("n1", MemberState::Here), member("n2", MemberState::Up)],
             volumes: vec![Volume {
+                auto: None,
                 mirror: None,
                 striped: None,
                 scrub: None,

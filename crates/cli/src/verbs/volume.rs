@@ -415,6 +415,7 @@ mod tests {
     fn a_card_of_a_read_only_volume_reads() {
         let card = Card { mode: Mode::Rw, read_ahead: ReadAhead::Off, clients: 0, limit: None, device: None };
         let volume = |read_only| Volume {
+            auto: None,
             mirror: None,
             striped: None,
             scrub: None,

@@ -9,6 +9,7 @@ mod harness;
 mod abuse;
 mod admin;
 mod advise;
+mod auto;
 mod check;
 mod chosen_policies;
 mod cluster;

@@ -45,7 +45,7 @@ fn without_wall(mut row: Value) -> Value {
     row
 }
 
-const NAMES: [&str; 34] = [
+const NAMES: [&str; 35] = [
     "trace",
     "machine",
     "policy",
@@ -79,6 +79,7 @@ const NAMES: [&str; 34] = [
     "skipped",
     "seed",
     "policy_failure",
+    "choices",
     "more",
 ];
 

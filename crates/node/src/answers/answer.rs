@@ -8,6 +8,7 @@ use cards_core::{BlockId, NodeId, PgId};
 use serde::Serialize;
 
 use super::{block, events};
+use crate::auto;
 use crate::inquiry::Question;
 use crate::node::Node;
 use crate::pins;
@@ -66,6 +67,10 @@ async fn answer(node: &Arc<Node>, question: Question) -> Result<Vec<u8>, Refusal
         Question::Events {} => json(&events::here(node)),
         Question::Spans { trace, most } => json(&spans::tell(node, trace.as_deref(), most)?),
         Question::Sample { volume, most } => json(&sampling::tell(node, &volume, most)?),
+        Question::References { volume, since_us, rate, most } => {
+            json(&auto::tell(node, &volume, since_us, rate, most)?)
+        }
+        Question::Chooser { volume } => json(&policies::chooser(node, &volume)),
         Question::Scrub { group, offset, length } => {
             json(&scrub::group(node, PgId(group), offset, length).await?)
         }

@@ -44,8 +44,8 @@ pub(crate) async fn why(node: &Arc<Node>, volume: &str, offset: u64) -> Result<W
     let way = follow(node, id, &here).await;
     let mut why = Why {
         node: node.name(node.me),
+        policy: policy_of(node, &spec),
         volume: spec.name,
-        policy: spec.policy,
         disk_node: node.primary_name(id.volume),
         offset,
         block: index,
@@ -63,6 +63,16 @@ pub(crate) async fn why(node: &Arc<Node>, volume: &str, offset: u64) -> Result<W
 }
 
 /// The volume, if it is attached here and has that offset.
+/// The policy in force, and who has chosen it, for people.
+fn policy_of(node: &Node, spec: &VolumeSpec) -> String {
+    let volume = node.volume_name(spec);
+    if let Some(auto) = node.policies.auto(&volume, &spec.policy) {
+        return format!("auto, which has {} in force", auto.in_force);
+    }
+    let chosen = node.policies.modules.chosen(&volume);
+    chosen.map_or_else(|| spec.policy.clone(), |chosen| node.policies.table().shown(&chosen))
+}
+
 fn find(node: &Node, volume: &str, offset: u64) -> Result<VolumeSpec, Refusal> {
     let refused = |kind, message| Refusal { kind, message };
     let spec = node.volume(volume).ok_or_else(|| Refusal::no_such_volume(volume))?;

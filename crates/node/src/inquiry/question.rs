@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use cards_admin::PinOrder;
+use cards_advise::Rate;
 use serde::{Deserialize, Serialize};
 
 use crate::node::policies::Table;
@@ -79,6 +80,22 @@ pub(crate) enum Question {
         volume: String,
         /// References, and blocks before them, at most.
         most: usize,
+    },
+    /// What its clients have asked of a volume lately: a [`Told`](crate::auto::Told).
+    References {
+        /// The volume's name.
+        volume: String,
+        /// Only what came after this time of its clock, in microseconds since 1970 (UTC).
+        since_us: u64,
+        /// Only blocks of this rate.
+        rate: Rate,
+        /// So many references at most, the last ones.
+        most: usize,
+    },
+    /// What its chooser of a volume knows: an [`admin::Chooser`](cards_admin::Chooser), or null.
+    Chooser {
+        /// The volume's name.
+        volume: String,
     },
     /// Ranges of a volume are to be fetched into its cache: an [`admin::Warmed`](cards_admin::Warmed).
     Warm {

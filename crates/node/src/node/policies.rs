@@ -6,8 +6,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use cards_admin::{Auto, Chooser};
 use cards_config::Config;
 use cards_policies::BuiltIn;
+use cards_policies::policy::{START, is_auto};
 use cards_user_policy::{Choice, Digest, Module, Modules};
 use serde::{Deserialize, Serialize};
 
@@ -35,10 +37,43 @@ pub(crate) struct KnownModule {
 }
 
 /// The policy that was chosen for a volume; none: the one that it was made with.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Chosen {
     pub(crate) version: u64,
     pub(crate) policy: Option<String>,
+    /// What `auto` has come to, if that is the policy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) in_force: Option<InForce>,
+}
+
+/// What `auto` has in force for a volume.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct InForce {
+    /// The version of what a person has chosen: with a later word of theirs, it means nothing.
+    pub(crate) of: u64,
+    pub(crate) version: u64,
+    /// With its parameters.
+    pub(crate) policy: String,
+    /// Since when, in microseconds since 1970 (UTC).
+    pub(crate) since_us: u64,
+    /// Mean nanoseconds of a read that the sample said for the policy before, and for this one. None if only the costs of disk and peers
+    /// spoke for it.
+    pub(crate) expected_ns: Option<(u64, u64)>,
+    /// The node that has chosen it.
+    pub(crate) by: String,
+}
+
+impl Chosen {
+    /// What `auto` has come to, if no person has spoken since.
+    pub(crate) fn in_force(&self) -> Option<&InForce> {
+        let counts = self.policy.as_deref().is_none_or(is_auto);
+        self.in_force.as_ref().filter(|in_force| counts && in_force.of == self.version)
+    }
+
+    /// The policy that the volume has; none: the one that it was made with.
+    pub(crate) fn policy(&self) -> Option<&str> {
+        self.in_force().map(|in_force| in_force.policy.as_str()).or(self.policy.as_deref())
+    }
 }
 
 impl Table {
@@ -49,22 +84,35 @@ impl Table {
     /// The version of the next change: higher than all that are known here.
     pub(crate) fn next_version(&self) -> u64 {
         let modules = self.modules.values().map(|module| module.version);
-        modules.chain(self.volumes.values().map(|chosen| chosen.version)).max().unwrap_or(0).saturating_add(1)
+        let volumes = self.volumes.values().map(|chosen| {
+            chosen.in_force.as_ref().map_or(chosen.version, |in_force| in_force.version.max(chosen.version))
+        });
+        modules.chain(volumes).max().unwrap_or(0).saturating_add(1)
     }
 
     /// Both together. Nodes that have heard the same, in whatever order, have the same table.
     pub(crate) fn merged(mut self, other: Self) -> Self {
-        fn later<T: Ord>(into: &mut BTreeMap<String, T>, other: BTreeMap<String, T>, most: usize) {
-            for (key, entry) in other {
-                match into.get(&key) {
-                    Some(known) if *known >= entry => {}
-                    None if into.len() >= most => {}
-                    _ => _ = into.insert(key, entry),
-                }
+        for (key, entry) in other.modules {
+            match self.modules.get(&key) {
+                Some(known) if *known >= entry => {}
+                None if self.modules.len() >= MODULES_MAX => {}
+                _ => _ = self.modules.insert(key, entry),
             }
         }
-        later(&mut self.modules, other.modules, MODULES_MAX);
-        later(&mut self.volumes, other.volumes, VOLUMES_MAX);
+        for (key, mut entry) in other.volumes {
+            let Some(known) = self.volumes.get_mut(&key) else {
+                if self.volumes.len() < VOLUMES_MAX {
+                    self.volumes.insert(key, entry);
+                }
+                continue;
+            };
+            // What a person says and what `auto` comes to are later or earlier each for itself: neither hides the other.
+            let in_force = known.in_force.take().max(entry.in_force.take());
+            if entry > *known {
+                *known = entry;
+            }
+            known.in_force = in_force;
+        }
         self
     }
 
@@ -76,7 +124,8 @@ impl Table {
 
     /// The policies that were chosen.
     pub(crate) fn chosen(&self) -> BTreeMap<String, String> {
-        let chosen = |(volume, chosen): (&String, &Chosen)| Some((volume.clone(), chosen.policy.clone()?));
+        let chosen =
+            |(volume, chosen): (&String, &Chosen)| Some((volume.clone(), chosen.policy()?.to_owned()));
         self.volumes.iter().filter_map(chosen).collect()
     }
 
@@ -90,6 +139,8 @@ impl Table {
 
 /// The table, the modules, and the directory that has both.
 pub(crate) struct Policies {
+    /// What this node's choosers say of the volumes that they choose for, by their names.
+    pub(crate) choosers: Mutex<BTreeMap<String, Chooser>>,
     directory: PathBuf,
     table: Mutex<Table>,
     /// What the shards ask for policies.
@@ -122,7 +173,7 @@ impl Policies {
             }
         }
         modules.choose(table.chosen());
-        Self { directory, table: Mutex::new(table), modules }
+        Self { directory, table: Mutex::new(table), modules, choosers: Mutex::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
@@ -132,6 +183,23 @@ impl Policies {
     /// A copy of the table.
     pub(crate) fn table(&self) -> Table {
         self.lock().clone()
+    }
+
+    /// What `auto` does for a volume that was made with this policy; none if it has another one.
+    pub(crate) fn auto(&self, volume: &str, made_with: &str) -> Option<Auto> {
+        let entry = self.lock().volumes.get(volume).cloned().unwrap_or_default();
+        if !is_auto(entry.policy.as_deref().unwrap_or(made_with)) {
+            return None;
+        }
+        let in_force = entry.in_force();
+        let choosers = self.choosers.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(Auto {
+            in_force: in_force.map_or(START, |in_force| &in_force.policy).to_owned(),
+            since_us: in_force.map(|in_force| in_force.since_us),
+            expected_ns: in_force.and_then(|in_force| in_force.expected_ns),
+            by: in_force.map(|in_force| in_force.by.clone()),
+            chooser: choosers.get(volume).cloned(),
+        })
     }
 
     /// Takes over what another table knows later; whether that was anything. On disk it is before it is so.
@@ -184,7 +252,7 @@ mod tests {
     use super::*;
 
     fn table(volume: &str, version: u64, policy: &str) -> Table {
-        let chosen = Chosen { version, policy: Some(policy.to_owned()) };
+        let chosen = Chosen { version, policy: Some(policy.to_owned()), in_force: None };
         Table { volumes: [(volume.to_owned(), chosen)].into(), ..Table::default() }
     }
 
@@ -196,6 +264,31 @@ mod tests {
         assert_eq!(forth, back);
         assert_eq!(forth.chosen(), [("a".into(), "hdc".into()), ("b".into(), "rd".into())].into());
         assert_eq!(forth.next_version(), 4);
+    }
+
+    #[test]
+    fn what_a_person_says_and_what_auto_comes_to_do_not_hide_each_other() {
+        let in_force = |of: u64, version: u64, policy: &str| {
+            let policy = policy.to_owned();
+            let in_force = InForce { of, version, policy, since_us: 0, expected_ns: None, by: "n1".into() };
+            let chosen = Chosen { version: of, policy: Some("auto".into()), in_force: Some(in_force) };
+            Table { volumes: [("a".to_owned(), chosen)].into(), ..Table::default() }
+        };
+        let words = [table("a", 2, "auto"), in_force(2, 3, "single"), in_force(2, 4, "rd")];
+        let merged = |words: &[Table]| words.iter().cloned().fold(Table::default(), Table::merged);
+        let policy = |table: &Table| table.chosen().remove("a").unwrap();
+        assert_eq!(policy(&merged(&words[..1])), "auto");
+        assert_eq!(policy(&merged(&words)), "rd");
+        assert_eq!(merged(&words), words.iter().rev().cloned().fold(Table::default(), Table::merged));
+        // A person speaks at the same time, at a node that has not heard of the last choice.
+        let word = table("a", 4, "hdc");
+        for all in [[merged(&words), word.clone()], [word, merged(&words)]] {
+            assert_eq!(policy(&merged(&all)), "hdc");
+        }
+        let again = merged(&[merged(&words), table("a", 5, "auto")]);
+        assert_eq!(policy(&again), "auto", "begins anew");
+        let old: Chosen = serde_json::from_str(r#"{"version":7,"policy":"rd"}"#).unwrap();
+        assert_eq!((old.policy(), old.in_force()), (Some("rd"), None));
     }
 
     #[test]

@@ -101,6 +101,10 @@ impl Stream {
         self.sampler().sample()
     }
 
+    pub(super) fn since(&self, since_us: u64, rate: Rate, most: usize) -> Sample {
+        self.sampler().since(since_us, rate, most)
+    }
+
     fn sampler(&self) -> MutexGuard<'_, Sampler> {
         self.sampler.lock().unwrap_or_else(PoisonError::into_inner)
     }

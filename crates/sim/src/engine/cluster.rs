@@ -3,6 +3,7 @@
 //! Every node has its [`Shard`]s, exactly as in a daemon; what they say to each other costs what the machine
 //! says. Bytes are not modelled: a slot is a number.
 
+mod choice;
 mod network;
 mod requests;
 mod steps;
@@ -16,10 +17,12 @@ use cards_core::{
     OpId, Output, PgId, Placement, Shard, ShardConfig, Stats, VolumeSpec,
 };
 use cards_policies::BuiltIn;
+use cards_policies::policy::is_auto;
 use cards_policies::read_ahead::ReadAhead;
 use cards_trace::Op;
 use cards_user_policy::{Module, Modules};
 
+use self::choice::Choice;
 use self::requests::{PART_BITS, Pending};
 use self::steps::Steps;
 use self::window::CommandWindow;
@@ -46,6 +49,8 @@ pub struct Cluster {
     writes: u64,
     window: CommandWindow,
     steps: Steps,
+    /// Who chooses the policy, if that is `auto`.
+    choice: Option<Choice>,
     /// Requests so far, with serial timing: what policies take for milliseconds.
     requests: u64,
 }
@@ -88,6 +93,8 @@ impl Cluster {
         }
         let placement = Placement::new(setup.placement, setup.nodes);
         let named = BuiltIn::with_ghosts(setup.replacement, setup.ghosts);
+        let choice = (setup.module.is_none() && is_auto(&setup.policy))
+            .then(|| Choice::new(setup, Arc::clone(&named)));
         let (mut shards, mut modules) = (Vec::new(), Vec::new());
         for node in 0..setup.nodes {
             // A node that has given up a module tells no other.
@@ -97,7 +104,7 @@ impl Cluster {
                     modules.push(Arc::clone(&of_node));
                     of_node
                 }
-                None => Arc::clone(&named),
+                None => choice.as_ref().map_or_else(|| Arc::clone(&named), Choice::algorithms),
             };
             for shard in 0..setup.shards {
                 let capacity = setup.cache_of(node) / u32::from(setup.shards);
@@ -137,6 +144,7 @@ impl Cluster {
             writes: 0,
             window: CommandWindow::new(setup.nodes),
             steps: Steps::default(),
+            choice,
             requests: 0,
             setup: setup.clone(),
         })
@@ -246,11 +254,13 @@ impl Cluster {
                     self.steps.disk_begins();
                     kernel.at(at, ClusterEvent::DiskDone { shard, op });
                 }
-                Output::Ready { token, block, slot, .. } => {
+                Output::Ready { token, block, slot, origin } => {
                     let token = token.0 >> PART_BITS;
-                    if let Some(io) = self.ios[token as usize].io {
+                    let Pending { io, issued, .. } = self.ios[token as usize];
+                    if let Some(io) = io {
                         let bytes = io.bytes_in(block.index.into(), self.setup.block_bytes);
                         let at = kernel.model.local_copy(now, node, bytes);
+                        self.measure(origin, at.since(issued));
                         self.part_done(kernel, token as IoToken, at);
                     }
                     self.shards[shard as usize].unpin(slot);
@@ -300,8 +310,10 @@ impl Engine for Cluster {
         }
         self.under_way += 1;
         self.advance_policy_clock(kernel);
-        self.ios[io.token as usize] = Pending { io: Some(io), parts, last: kernel.now() };
+        self.ios[io.token as usize] =
+            Pending { io: Some(io), parts, last: kernel.now(), issued: kernel.now() };
         let id = self.volume_id(io.volume);
+        self.sample(kernel, &io, id);
         match io.op {
             Op::Read => {
                 self.read(kernel, &io, id);
@@ -375,6 +387,10 @@ impl Engine for Cluster {
             Some(format!("node {node}: {failure}"))
         };
         self.modules.iter().enumerate().find_map(of_node)
+    }
+
+    fn choices(&self) -> Vec<super::Choice> {
+        self.choice.as_ref().map(Choice::made).unwrap_or_default()
     }
 
     fn table_bytes(&self) -> usize {

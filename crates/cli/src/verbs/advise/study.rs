@@ -32,10 +32,12 @@ pub(super) fn cases(now: &Case, nodes: usize) -> Vec<Case> {
     let replacements = Replacement::ALL.into_iter().filter(|&other| other != now.replacement);
     let replacements = replacements.map(|replacement| Case { replacement, ..now.clone() });
     let current = now.policy.split_whitespace().next().unwrap_or_default();
-    // Chaos is for the checker, and what nodes lack something for cannot be chosen.
+    // Chaos is for the checker, `auto` has one of the others, and what nodes lack something for cannot be chosen.
     let policies = policy::registry()
         .iter()
-        .filter(|entry| entry.lacks().is_none() && !["chaos", current].contains(&entry.name) && nodes > 1)
+        .filter(|entry| {
+            entry.lacks().is_none() && !["chaos", "auto", current].contains(&entry.name) && nodes > 1
+        })
         .map(|entry| Case { policy: entry.name.into(), ..now.clone() });
     sizes.into_iter().chain(policies).chain(replacements).collect()
 }

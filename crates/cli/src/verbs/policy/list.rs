@@ -7,8 +7,8 @@ use cards_policies::Replacement;
 use cards_policies::policy::{Entry, registry};
 use serde::Serialize;
 
+use crate::auto;
 use crate::daemon::Daemon;
-
 use crate::error::Error;
 use crate::output;
 
@@ -103,7 +103,11 @@ pub(super) fn describe_modules(known: &Policies) -> String {
     if known.modules.is_empty() {
         text += "none is loaded: `cards policy load FILE.wasm`\n";
     }
-    for ChosenPolicy { volume, policy, failure } in &known.volumes {
+    for ChosenPolicy { volume, policy, failure, auto } in &known.volumes {
+        if let Some(auto) = auto {
+            text += &format!("volume {volume}: {}\n", auto::describe(auto));
+            continue;
+        }
         let failed =
             failure.as_ref().map_or_else(String::new, |failure| format!(", replaced by rd: {failure}"));
         text += &format!("volume {volume}: {policy}{failed}\n");

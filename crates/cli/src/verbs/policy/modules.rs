@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use cards_admin::{Client, MODULE_PART_BYTES, Policies, PolicyOrder};
 use cards_user_policy::{Choice, Module};
 
+use crate::auto;
 use crate::daemon::Daemon;
 use crate::error::Error;
 use crate::output;
@@ -56,7 +57,13 @@ pub(super) fn set(volume: String, policy: Option<String>, daemon: &Daemon) -> Re
     };
     let known = client.policies(PolicyOrder::Choose { volume: volume.clone(), policy })?;
     let now = known.volumes.iter().find(|chosen| chosen.volume == volume);
-    let now = now.map_or("the policy that it was made with", |chosen| &chosen.policy);
+    let now = now.map_or_else(
+        || "the policy that it was made with".to_owned(),
+        |chosen| match &chosen.auto {
+            Some(auto) => format!("auto, {}", auto::in_force(auto)),
+            None => chosen.policy.clone(),
+        },
+    );
     output::print(&(format!("volume {volume}: {now}\n") + &silent(&known)))
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use cards_config::size;
 use cards_sim::Report;
+use cards_sim::engine::Choice;
 
 use crate::table::{Align, Table, count};
 
@@ -86,7 +87,13 @@ fn table_of(trace: &str, rows: &[&Report], remarks: &[String]) -> String {
     }
     let notes = "  local, remote, disk: where block reads were answered. read, p99, write: mean and 99th percentile\n  \
                  of a request. moved: data between nodes. disks: how busy they were.\n";
-    format!("{trace}\n{}\n{table}\n{notes}{}{}", wrapped(&facts), left_out(trace, rows), given_up(rows))
+    format!(
+        "{trace}\n{}\n{table}\n{notes}{}{}{}",
+        wrapped(&facts),
+        left_out(trace, rows),
+        given_up(rows),
+        chosen(rows)
+    )
 }
 
 /// How much was measured, if all runs agree.
@@ -111,6 +118,31 @@ fn given_up(rows: &[&Report]) -> String {
         .iter()
         .map(|(policy, failure)| format!("  {policy} failed, and rd went on: {failure}.\n"))
         .collect()
+}
+
+/// Policies of a run that `auto` has chosen: with many, the last ones.
+const CHOICES_SHOWN: usize = 4;
+
+/// What `auto` had in force, once for each list.
+fn chosen(rows: &[&Report]) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for report in rows.iter().filter(|report| !report.choices.is_empty()) {
+        let after = |choice: &Choice| match choice.requests {
+            0 => choice.policy.clone(),
+            requests => format!("{} after {} requests", choice.policy, count(requests)),
+        };
+        let left_out = report.choices.len().saturating_sub(CHOICES_SHOWN);
+        let mut words = vec![match left_out {
+            0 => format!("auto had {}", report.choices.first().map(after).unwrap_or_default()),
+            several => format!("auto had {several} others"),
+        }];
+        words.extend(report.choices.iter().skip(left_out.max(1)).map(after));
+        let line = wrapped(&words);
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines.concat()
 }
 
 fn left_out(trace: &str, rows: &[&Report]) -> String {

@@ -48,6 +48,7 @@ mod tests {
             size: 1 << 20,
             block: 4096,
             policy: None,
+            auto: None,
             coherence: None,
             read_only: None,
             state: VolumeState::Ready,

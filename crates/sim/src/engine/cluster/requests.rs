@@ -14,6 +14,7 @@ pub(super) struct Pending {
     pub(super) io: Option<Io>,
     pub(super) parts: u32,
     pub(super) last: Instant,
+    pub(super) issued: Instant,
 }
 
 /// Where the number of a request ends in a token and the number of the block begins.
@@ -39,10 +40,11 @@ impl Cluster {
             let shard = self.shard_at(io.node, id);
             let token = Token(u64::from(io.token) << PART_BITS | u64::from(block as u32));
             match self.shards[shard as usize].read(now, token, id) {
-                Read::Hit(slot, _) => {
+                Read::Hit(slot, origin) => {
                     self.shards[shard as usize].unpin(slot);
                     let bytes = io.bytes_in(block, self.setup.block_bytes);
                     let at = kernel.model.local_copy(now, io.node, bytes);
+                    self.measure(origin, at.since(now));
                     self.part_done(kernel, io.token, at);
                 }
                 Read::Pending => self.drain(kernel, now, shard),

@@ -28,6 +28,7 @@ fn status(number: u64, second: u64) -> Status {
         checksum_errors: 0,
     };
     let volume = |name: &str, size, cached_blocks| Volume {
+        auto: None,
         mirror: None,
         striped: None,
         scrub: None,

@@ -1,0 +1,34 @@
+//! The policies that are tried, and the blocks that are looked at.
+
+use cards_advise::{Rate, place};
+use cards_core::{BlockId, mix};
+use cards_policies::policy::START;
+
+/// Asks others only where that pays.
+pub(crate) const MEASURED: &str = "hscc homes=run ask=measured";
+
+/// Policies that are tried: each is the fastest for some load, and no other one is nearly as fast there.
+pub const CANDIDATES: [&str; 7] = [START, MEASURED, "rd", "greedy", "single admit=1", "nchance", "hscc"];
+
+/// Blocks that a shadow's smallest cache has at least, if it has them.
+const SCALED: u64 = 128;
+/// One block in so many is looked at, at least.
+const SPARSEST: u64 = 64;
+
+/// How many of the blocks are looked at, if the smallest cache has room for so many.
+#[must_use]
+pub fn rate(cache_blocks: u64) -> Rate {
+    let mut rate = Rate::ALL;
+    while rate.weight() < SPARSEST && cache_blocks / rate.half().weight() >= SCALED {
+        rate = rate.half();
+    }
+    rate
+}
+
+/// Whether a block is looked at. Salts give different samples; zero is the nodes' own.
+#[must_use]
+pub fn takes(rate: Rate, block: BlockId, salt: u64) -> bool {
+    let place = place(block);
+    let place = if salt == 0 { place } else { mix(place ^ mix(salt)) };
+    place < rate.limit()
+}

@@ -1,0 +1,50 @@
+//! `auto`: a policy that is chosen while the trace runs.
+
+use cards_core::Coherence;
+use cards_policies::Replacement;
+use cards_policies::policy::START;
+use cards_sim::{Library, Report, Setup, Timing, run};
+use cards_trace::{Options, open};
+
+/// What `auto` may take more than the best of two policies, learning included.
+const MORE: f64 = 1.10;
+
+fn go(trace: &str, machine: &str, policy: &str, (nodes, cache, block): (u16, u32, u32)) -> Report {
+    let setup = Setup {
+        nodes,
+        block_bytes: block,
+        cache_blocks: vec![cache],
+        replacement: Replacement::S3Fifo,
+        coherence: Coherence::Confirmed,
+        timing: Timing::Fast,
+        check: true,
+        ..Setup::new(Library::default().find(machine).unwrap().clone(), policy)
+    };
+    let mut source = open(trace, &Options { block_bytes: Some(block), ..Options::default() }).unwrap();
+    run(&setup, trace, source.as_mut(), &mut ()).unwrap()
+}
+
+#[test]
+fn it_is_near_the_best_of_policies_that_suit_different_disks_and_loads() {
+    let loads = [
+        ("gen:training:samples=300,mode=replicated", "lan10-cloud", (8, 128, 65_536), "single", "rd"),
+        ("gen:oltp:requests=40k,bytes=32MiB", "lan25", (4, 212, 8192), "rd", "nchance"),
+    ];
+    for (trace, machine, shape, good, bad) in loads {
+        let us = |policy: &str| go(trace, machine, policy, shape).read_mean_us;
+        let (auto, best) = (us("auto"), us(good));
+        assert!(auto <= MORE * best, "{trace}, {machine}: {auto} us, {good} {best} us");
+        assert!(auto < us(bad), "{trace}, {machine}: {auto} us, {bad}");
+    }
+}
+
+#[test]
+fn a_report_says_what_was_in_force_and_two_runs_agree() {
+    let run = || go("gen:oltp:requests=40k,bytes=32MiB", "lan25", "auto", (4, 212, 8192));
+    let (one, other) = (run(), run());
+    assert_eq!((one.choices[0].requests, one.choices[0].policy.as_str()), (0, START));
+    assert!(one.choices.len() > 1 && one.choices.windows(2).all(|pair| pair[0].policy != pair[1].policy));
+    assert_eq!((one.choices, one.read_mean_us), (other.choices, other.read_mean_us));
+    let fixed = go("gen:oltp:requests=1k", "lan25", "rd", (4, 212, 8192));
+    assert!(fixed.choices.is_empty());
+}
