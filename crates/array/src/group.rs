@@ -194,6 +194,13 @@ impl<P: Clone> Group<P> {
         self.primary.as_ref().is_some_and(Primary::is_new_life)
     }
 
+    /// The disk of this column was put back to what it was before the map's columns in sync were sealed, or has something that a command has
+    /// replaced: whatever the map says, it is used only after it has been filled from another one.
+    #[must_use]
+    pub const fn is_outdated(&self) -> bool {
+        self.column.is_outdated
+    }
+
     /// The node whose process was the primary before this one, which took over because it had heard nothing of it for a promise: nobody
     /// need wait for its word that it uses no copies. Its right has ended in that time; and so have the leases of cards that an
     /// earlier primary had granted it, because these are no longer than a promise allows, or it had been the primary for longer than they
@@ -369,7 +376,10 @@ impl<P: Clone> Group<P> {
         self.out.push(Output::ReadMap);
     }
 
-    fn propose(&mut self, map: Map, change: Option<Change>) {
+    fn propose(&mut self, mut map: Map, change: Option<Change>) {
+        if let Some(primary) = self.primary.as_ref().filter(|primary| primary.is_open()) {
+            map.opened = primary.map.term.epoch;
+        }
         self.out.push(Output::Propose(map.clone()));
         (self.asked, self.change) = (Asked::Propose(map), change);
     }
@@ -509,6 +519,9 @@ impl<P: Clone> Group<P> {
                 }
                 self.lead(now, map);
             }
+        } else if state == State::Sync && self.column.is_behind(&map) {
+            // Another column has all writes. Its primary finds out when it seals this one.
+            self.column.is_outdated = true;
         } else if state == State::Sync || self.made.is(Mistake::TakeOverStale) {
             let known = self.known.max(self.column.refused_below());
             self.known = map.term.max(known);

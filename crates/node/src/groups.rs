@@ -243,12 +243,26 @@ impl Local {
         });
     }
 
+    /// A disk was put back to an earlier image, and another copy has everything.
+    fn tell_outdated(&self, of: PgId) {
+        let known = self.node.groups.get(of);
+        tracing::error!(
+            volume = known.map_or_else(String::new, |known| known.record.described()),
+            "the copy of this node lacks what was written, though the registry takes it for one in sync: its disk was put back to an earlier \
+             image, or is another one. It is filled from another copy in sync; until the node of one is there, the volume waits"
+        );
+    }
+
     /// The core hears until when nobody else is the primary; and what came while somebody might have been is told. Only a call of a group
     /// changes that.
     fn tell_rights(self: &Rc<Self>) {
         let called = self.called.take();
         for of in called {
             let changed = self.groups.borrow_mut().get_mut(&of).and_then(|hosted| {
+                let was_outdated = std::mem::replace(&mut hosted.is_outdated, hosted.group.is_outdated());
+                if hosted.is_outdated && !was_outdated {
+                    self.tell_outdated(of);
+                }
                 // A right that is not that of the core's term is none.
                 let ends = hosted.group.right_ends().filter(|_| hosted.reigns());
                 let now = hosted.reign.map(|_| ends.unwrap_or(Instant(0)));

@@ -136,6 +136,13 @@ impl Column {
         self.promise.blocks(now, self.sealing.as_ref()?.primary.node)
     }
 
+    /// The disk was put back to what it was before columns in sync were sealed for a map: it has not all writes, though the map says that this
+    /// column is in sync.
+    pub(super) fn is_behind(&self, map: &Map) -> bool {
+        let opened = Term { epoch: map.opened, ..map.term };
+        map.opened > 0 && self.record.term() < opened && !self.made.is(Mistake::IgnoreMarks)
+    }
+
     fn gate(&self, term: Term) -> Gate {
         let sealed = self.sealed.as_ref().map(|map| map.term);
         let below = self.refused_below();
@@ -180,7 +187,8 @@ impl Column {
         if !state.is_some_and(|column| column.disk == self.disk && is_written(column.state)) {
             return;
         }
-        self.is_outdated &= state.is_some_and(|column| column.state == State::Sync);
+        let is_in_sync = state.is_some_and(|column| column.state == State::Sync);
+        self.is_outdated = is_in_sync && (self.is_outdated || self.is_behind(&map));
         if self.sealing.as_ref().is_some_and(|sealing| sealing.term == term) {
             // The primary is there, and waits: nobody is to take over from it.
             self.heard = now;

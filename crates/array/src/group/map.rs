@@ -100,6 +100,9 @@ pub struct Map {
     pub since: u64,
     /// A person gave up another history for this one.
     pub forced: bool,
+    /// An epoch of this generation that all columns in sync were sealed for, durably; 0: none is known. A disk that was sealed for earlier ones
+    /// only was put back to what it was.
+    pub opened: u64,
     /// The columns, 1 to [`COLUMNS_MAX`], at most one at a node.
     pub columns: Vec<MapColumn>,
 }
@@ -256,6 +259,7 @@ impl Map {
             primary,
             since: 1,
             forced: false,
+            opened: 0,
             columns,
         };
         map.check_apart()?;
@@ -473,7 +477,7 @@ impl Map {
     /// The node has no column.
     pub fn forced(&self, by: Member) -> Result<Self, MapError> {
         let own = self.column_at(by.node).ok_or(MapError::NotInSync { node: by.node })?;
-        let mut next = Self { forced: true, ..self.next() };
+        let mut next = Self { forced: true, opened: 0, ..self.next() };
         next.term.generation += 1;
         (next.primary, next.since) = (by, next.term.epoch);
         for (number, column) in next.columns.iter_mut().enumerate() {

@@ -15,9 +15,10 @@
 //! | 36 | 8 | epoch |
 //! | 44 | 8 | the primary's incarnation |
 //! | 52 | 8 | the epoch in which it became the primary |
-//! | 60 | 36 each | columns: disk 16, node 2, state 1 (0 none, 1 in sync, 2 stale, 3 being filled), zero 1, since 8, marks 8 |
+//! | 60 | 8 | the epoch that columns in sync were sealed for |
+//! | 68 | 36 each | columns: disk 16, node 2, state 1 (0 none, 1 in sync, 2 stale, 3 being filled), zero 1, since 8, marks 8 |
 //!
-//! In version 1 columns have no marks.
+//! In version 1 that epoch is not there, and columns have no marks.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -30,7 +31,9 @@ use super::map::{COLUMNS_MAX, Map, MapColumn, MapError, Member, State, Term};
 
 const MAGIC: [u8; 4] = *b"CMAP";
 const VERSION: u8 = 2;
-const HEAD: usize = 60;
+const HEAD: usize = 68;
+/// The same in version 1.
+const HEAD_1: usize = 60;
 const COLUMN: usize = 36;
 /// The same in version 1.
 const COLUMN_1: usize = 28;
@@ -95,6 +98,7 @@ impl Map {
         bytes.extend(self.term.epoch.to_le_bytes());
         bytes.extend(self.primary.incarnation.to_le_bytes());
         bytes.extend(self.since.to_le_bytes());
+        bytes.extend(self.opened.to_le_bytes());
         for column in &self.columns {
             let (state, since) = match column.state {
                 State::None => (0, 0),
@@ -119,16 +123,17 @@ impl Map {
     /// They are none, of another version, damaged, or say what cannot be.
     pub fn decode(bytes: &[u8]) -> Result<Self, MapBytesError> {
         let length = bytes.len();
-        let Some((head, columns)) = bytes.split_first_chunk::<HEAD>() else {
+        let Some((head, rest)) = bytes.split_first_chunk::<HEAD_1>() else {
             return Err(MapBytesError::Length { length });
         };
         if head[..4] != MAGIC {
             return Err(MapBytesError::Magic);
         }
-        let each = match head[4] {
-            VERSION => COLUMN,
-            1 => COLUMN_1,
-            version => return Err(MapBytesError::Version { version }),
+        let (each, opened, columns) = match (head[4], rest.split_first_chunk()) {
+            (VERSION, Some((opened, columns))) => (COLUMN, u64::from_le_bytes(*opened), columns),
+            (VERSION, None) => return Err(MapBytesError::Length { length }),
+            (1, _) => (COLUMN_1, 0, rest),
+            (version, _) => return Err(MapBytesError::Version { version }),
         };
         if crc32c(&[&bytes[..8], &bytes[12..]]).to_le_bytes() != head[8..12] {
             return Err(MapBytesError::Checksum);
@@ -158,8 +163,12 @@ impl Map {
             primary: Member { node: primary, incarnation: u64::from_le_bytes(array(head, 44)) },
             since: u64::from_le_bytes(array(head, 52)),
             forced: head[5] == 1,
+            opened,
             columns: columns.enumerate().map(column).collect::<Result<_, _>>()?,
         };
+        if map.opened > map.term.epoch {
+            return Err(MapBytesError::Value { at: 60 });
+        }
         if map.since > map.term.epoch {
             return Err(MapBytesError::Value { at: 52 });
         }
@@ -172,7 +181,8 @@ impl Map {
 }
 
 fn column((number, bytes): (usize, &[u8])) -> Result<MapColumn, MapBytesError> {
-    let place = HEAD + number * bytes.len();
+    let head = if bytes.len() == COLUMN { HEAD } else { HEAD_1 };
+    let place = head + number * bytes.len();
     let since = u64::from_le_bytes(array(bytes, 20));
     let marks = if bytes.len() == COLUMN { u64::from_le_bytes(array(bytes, 28)) } else { 0 };
     let state = match (bytes[18], bytes[19], since, marks) {
@@ -208,6 +218,7 @@ mod tests {
         map = map.let_in(home, 1, Uuid([2; 16]), Some((1, Marks(7)))).unwrap();
         map = map.without(home, 2, 3, Marks(8)).unwrap();
         map.columns[3].state = State::None;
+        map.opened = 2;
         map
     }
 
@@ -222,10 +233,11 @@ mod tests {
     #[test]
     fn a_map_of_the_version_before_has_no_marks() {
         let mut map = map();
+        map.opened = 0;
         map.columns.iter_mut().for_each(|column| column.marks = Marks(0));
         let bytes = map.encode();
         let columns = bytes[HEAD..].chunks_exact(COLUMN).flat_map(|column| &column[..COLUMN_1]);
-        let mut before: Vec<u8> = bytes[..HEAD].iter().chain(columns).copied().collect();
+        let mut before: Vec<u8> = bytes[..HEAD_1].iter().chain(columns).copied().collect();
         before[4] = 1;
         let crc = crc32c(&[&before[..8], &before[12..]]);
         before[8..12].copy_from_slice(&crc.to_le_bytes());

@@ -64,7 +64,7 @@ pub(super) enum Mistake {
     CountRetired,
     /// What is being repaired does not keep writes out.
     RepairOvertakes,
-    /// A disk that was put back to what it was is believed if that was in the same epoch.
+    /// A disk that was put back to what it was is believed: what it has counted, and which terms it was sealed for, is not compared.
     IgnoreMarks,
     /// A write that no column could do fails, though each has what another one lacks.
     FailAtOnce,

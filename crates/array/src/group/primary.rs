@@ -379,6 +379,11 @@ impl<P: Clone> Primary<P> {
         primary
     }
 
+    /// Its term is open: all columns in sync are sealed for it.
+    pub(super) fn is_open(&self) -> bool {
+        self.stage >= Stage::Reading
+    }
+
     /// Commands were taken since it took over.
     pub(super) const fn has_opened(&self) -> bool {
         self.has_opened

@@ -3,10 +3,12 @@
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::harness::{KIB, MIB, content, scratch};
+use crate::harness::{KIB, LONG, MIB, content, scratch};
 use crate::mirror::{Scene, at, volume};
 
 pub(crate) const SEED: u64 = 31;
@@ -133,4 +135,83 @@ fn what_rots_at_a_copy_is_read_and_mended_from_the_other_one() {
         let scrubbed = crate::mirror::cards(&["disk", "scrub", disk(number).to_str().unwrap()]).ok();
         assert!(scrubbed.stdout.contains("damaged      nothing\n"), "{scrubbed}");
     }
+}
+
+/// A disk is put back to what it was before it confirmed some writes, as a machine is from a snapshot: no copy of it is used before it has
+/// what it has forgotten.
+#[test]
+fn what_a_disk_that_was_put_back_has_forgotten_is_filled() {
+    let dir = scratch();
+    let mut scene = Scene::new(dir.path());
+    let third = scene.third;
+    let primary = scene.primary(third);
+    let other = scene.other(primary);
+    let write = |scene: &Scene, place: u64| {
+        let mut client = scene.cluster.export(third, "data").open();
+        for offset in (place..place + WRITTEN).step_by(MIB as usize) {
+            client.write(offset, &content::bytes(offset, MIB as usize, SEED)).unwrap();
+        }
+        client.flush().unwrap();
+        client.close();
+    };
+    let (disk, aside) = (dir.path().join(format!("fast{other}.img")), dir.path().join("aside.img"));
+    write(&scene, 0);
+    scene.cluster.node(other).pause();
+    fs::copy(&disk, &aside).unwrap();
+    scene.cluster.node(other).resume();
+    write(&scene, WRITTEN);
+    scene.cluster.node(other).kill();
+    fs::rename(&aside, &disk).unwrap();
+    scene.restart(other);
+    scene.wait_in_sync();
+    assert!(scene.cluster.node(primary).terminate().success());
+    let mut client = scene.cluster.export(third, "data").open();
+    for offset in (0..2 * WRITTEN).step_by(BLOCK as usize) {
+        content::check(&client.read(offset, BLOCK as usize).unwrap(), offset, SEED);
+    }
+    client.close();
+}
+
+/// All processes of the copies end, and one disk is put back to what it was some terms ago. Its node is the first one that is started: the
+/// volume waits for the other one.
+#[test]
+fn a_disk_that_was_put_back_is_not_the_volume_although_it_is_alone() {
+    let dir = scratch();
+    let mut scene = Scene::new(dir.path());
+    let third = scene.third;
+    let old = scene.primary(third);
+    let other = scene.other(old);
+    let write = |scene: &Scene, seed: u64| {
+        let mut client = scene.cluster.export(third, "data").open();
+        client.write(0, &content::bytes(0, MIB as usize, seed)).unwrap();
+        client.flush().unwrap();
+        client.close();
+    };
+    let (disk, aside) = (dir.path().join(format!("fast{old}.img")), dir.path().join("aside.img"));
+    write(&scene, SEED);
+    scene.cluster.node(old).pause();
+    fs::copy(&disk, &aside).unwrap();
+    scene.cluster.node(old).resume();
+    assert!(scene.cluster.node(other).terminate().success());
+    write(&scene, SEED + 1);
+    scene.restart(other);
+    scene.wait_in_sync();
+    scene.cluster.node(old).kill();
+    scene.cluster.node(other).kill();
+    fs::rename(&aside, &disk).unwrap();
+    scene.cluster.node(old).restart();
+    let export = scene.cluster.export(third, "data");
+    let read = thread::spawn(move || {
+        let mut client = export.open();
+        client.socket.limit(LONG).unwrap();
+        client.read(0, MIB as usize)
+    });
+    thread::sleep(Duration::from_secs(8));
+    assert!(!read.is_finished(), "it was served by the old disk");
+    scene.restart(other);
+    content::check(&read.join().unwrap().expect("a read when the other one is there"), 0, SEED + 1);
+    scene.wait_in_sync();
+    assert!(scene.cluster.node(other).terminate().success());
+    let found = scene.cluster.export(third, "data").read(0, MIB as usize).unwrap();
+    content::check(&found, 0, SEED + 1);
 }

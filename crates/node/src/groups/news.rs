@@ -186,6 +186,7 @@ impl Local {
             reading: None,
             noting: None,
             right: None,
+            is_outdated: false,
             open: Default::default(),
             scrubs: Default::default(),
             parked: Vec::new(),

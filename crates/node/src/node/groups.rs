@@ -166,6 +166,8 @@ pub(crate) struct Hosted {
     pub(crate) next_token: u64,
     /// The groups of this thread that have begun before it: another one of the same volume may have its place, on another disk.
     pub(crate) begun: u64,
+    /// The log says that the copy of this node is not what the map takes it for.
+    pub(crate) is_outdated: bool,
     /// When the group wants to be woken.
     pub(crate) wake: Instant,
 }

@@ -116,6 +116,51 @@ fn a_disk_that_was_put_back_is_filled_whole() {
     finds(Mistake::IgnoreMarks, |seed, mistake| put_back(mistake, seed, true));
 }
 
+/// All copies end, and one disk is put back to what it was some maps ago, when its column was in sync, too. Its node is alone at first.
+#[test]
+fn a_disk_that_was_put_back_is_not_what_a_group_goes_on_from() {
+    for comes_first in [true, false] {
+        finds(Mistake::IgnoreMarks, |seed, mistake| {
+            let (mut world, primary) = serving(seed, 2, mistake);
+            let (old, sound) = (primary, 1 - primary);
+            let image = world.nodes[old].media.clone();
+            for _ in 0..2 {
+                world.clients_rest = false;
+                world.run(world.now + 2 * LEASE);
+                let primary = usize::from(world.register.primary.node.0);
+                world.hand_over(primary, 1 - primary);
+                world.run(world.now + 4 * LEASE);
+            }
+            world.clients_rest = true;
+            world.run(world.now + 2 * LEASE);
+            assert_eq!(world.register.in_sync().count(), 2, "seed {seed}");
+            [old, sound].into_iter().for_each(|node| world.crash(node, false));
+            world.nodes[old].media = image.clone();
+            if comes_first {
+                world.start(old);
+                world.run(world.now + 10 * LEASE);
+                world.start(sound);
+            } else {
+                world.start(sound);
+                world.start(old);
+            }
+            world.run(world.now + 10 * LEASE);
+            // Each of them serves what it has.
+            for _ in 0..2 {
+                world.clients_rest = false;
+                world.run(world.now + 3 * LEASE);
+                let primary = usize::from(world.register.primary.node.0);
+                world.hand_over(primary, 1 - primary);
+                world.run(world.now + 3 * LEASE);
+            }
+            world.clients_rest = true;
+            world.run(world.now + 6 * LEASE);
+            world.judge_whole();
+            world.wrong
+        });
+    }
+}
+
 /// The group is handed over while clients have copies of the last primary's.
 #[test]
 fn copies_of_the_last_primary_are_void_before_the_next_one_writes() {
