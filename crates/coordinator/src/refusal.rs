@@ -384,13 +384,13 @@ pub enum Refusal {
         /// The limit.
         max: usize,
     },
-    /// One managed disk at two nodes.
+    /// One managed disk at two nodes: it was moved, or one of two is a copy. Only the other node knows.
     #[error(
-        "managed disk {disk} has UUID {uuid}, which a disk of the live member `{node}` has as well: one is a copy of the other; take the copy \
-         out of its node, or format it again with `cards disk format`"
+        "managed disk {disk} has UUID {uuid}, which the registry has at the live member `{node}`: if it was moved from there, it may be the only \
+         original of what is on it, and belongs back there; if `{node}` has it still, one of the two is a copy, which is to be taken out of its node"
     )]
     DiskCloned {
-        /// The disk that is told of second, as `NODE:DISK`.
+        /// The disk where it is told of second, as `NODE:DISK`.
         disk: String,
         /// Its UUID.
         uuid: String,

@@ -285,13 +285,14 @@ fn a_volume_that_is_not_made_yet_can_be_removed() {
 }
 
 #[test]
-fn a_copy_of_a_disk_is_refused_by_name() {
+fn a_disk_of_another_node_is_refused_by_name() {
     let mut registry = with_disks();
     let copy = refused(&registry, &put("b", told_disk(1, MIB))).to_string();
     assert!(
-        copy.contains("managed disk b:d has UUID 01010101-0101-0101-0101-010101010101, which a disk of the live member `a`"),
+        copy.contains("managed disk b:d has UUID 01010101-0101-0101-0101-010101010101, which the registry has at the live member `a`"),
         "{copy}"
     );
+    assert!(copy.contains("may be the only original") && !copy.contains("format"), "{copy}");
     do_all(&mut registry, [Change::CreateGroup(new_group("v", 9)), Change::Left { seat: seat("a", 1) }]);
     let moved = refused(&registry, &put("b", told_disk(1, MIB))).to_string();
     assert!(

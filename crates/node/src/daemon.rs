@@ -34,7 +34,7 @@ use crate::groups;
 use crate::identity;
 use crate::keeper;
 use crate::life::{Claim, InUse, Life};
-use crate::membership::Session;
+use crate::membership::{Brought, Session};
 use crate::net;
 use crate::node::membership::Membership;
 use crate::node::{Event, Local, Node};
@@ -119,8 +119,9 @@ impl Daemon {
         let (me, membership, session) = match joining {
             None => (NodeId(0), Membership::alone(&config.node), None),
             Some(joining) => {
+                let brought = opened.managed.iter().map(|managed| Brought::of(managed)).collect();
                 let (session, mut joined) =
-                    joining.join(&config).map_err(|error| ServeError::joining(&config, error))?;
+                    joining.join(&config, brought).map_err(|error| ServeError::joining(&config, error))?;
                 port.registry = joined.registry.take();
                 (joined.number, session.membership(joined), Some(session))
             }

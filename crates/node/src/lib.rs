@@ -83,7 +83,7 @@ pub use credentials::{read as read_identity, refuses};
 pub use daemon::{Daemon, examine_disk, examine_managed, object_source, serve};
 pub use error::ServeError;
 pub use journal::Other;
-pub use membership::HomeError;
+pub use membership::{HomeError, Whose};
 pub use scrub::scrubbed;
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ mod renewal;
 mod session;
 mod state;
 mod volumes;
+mod whose;
 
 use std::net::TcpListener;
 use std::sync::{Arc, OnceLock};
@@ -28,8 +29,10 @@ use crate::node::membership::{Membership, Order, Part, Trouble};
 use crate::starting::Starting;
 
 pub use home::HomeError;
-use session::Joined;
+use session::{Joined, Turn};
 use state::StateFile;
+pub(crate) use whose::Brought;
+pub use whose::Whose;
 
 /// How long the end of a session waits for what it does with files.
 const CLOSE: Duration = Duration::from_secs(2);
@@ -80,18 +83,22 @@ pub(crate) struct Session {
 pub(crate) struct Joining {
     /// Before the session: its thread ends when nobody waits for the membership.
     first: oneshot::Receiver<Result<Joined, HomeError>>,
-    turn: oneshot::Sender<Config>,
+    turn: oneshot::Sender<Turn>,
     session: Session,
 }
 
 impl Joining {
-    /// Joins with the disks of this configuration. Waits until the coordinator answers, which can take as long as it takes to start it.
+    /// Joins with the disks of this configuration, of which these are managed. Waits until the coordinator answers, which can take as long as it takes to start it.
     ///
     /// # Errors
     /// The coordinator refuses, or cannot be used.
-    pub(crate) fn join(self, config: &Config) -> Result<(Session, Joined), BeginError> {
+    pub(crate) fn join(
+        self,
+        config: &Config,
+        managed: Vec<Brought>,
+    ) -> Result<(Session, Joined), BeginError> {
         let Self { first, turn, session } = self;
-        let _ = turn.send(config.clone());
+        let _ = turn.send(Turn { config: config.clone(), managed });
         match first.blocking_recv() {
             Ok(Ok(joined)) => Ok((session, joined)),
             Ok(Err(error)) => Err(BeginError::Home(Box::new(error))),

@@ -41,6 +41,7 @@ mod mirror_rot;
 mod mirror_scrubs;
 mod mirror_swap;
 mod mirror_verbs;
+mod misplaced;
 mod mount;
 mod ocfs2;
 mod package;

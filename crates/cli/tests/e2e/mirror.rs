@@ -54,6 +54,12 @@ pub(crate) fn cluster_by(mut plan: Plan, network: Option<&Network>) -> Cluster {
     }
     let mut cluster = Cluster::down(plan);
     (1..=count).for_each(|number| cluster.node(number).restart());
+    three_keep_the_registry(&mut cluster, count);
+    cluster
+}
+
+/// Waits until three of the nodes keep the registry, and all know.
+pub(crate) fn three_keep_the_registry(cluster: &mut Cluster, count: usize) {
     for number in 1..=count {
         eventually(&format!("three nodes keep the registry, says n{number}"), SHORT, || {
             let registry = cluster.node(number).status()["registry"].clone();
@@ -62,7 +68,6 @@ pub(crate) fn cluster_by(mut plan: Plan, network: Option<&Network>) -> Cluster {
             (three && registry["changes"].is_null()).then_some(())
         });
     }
-    cluster
 }
 
 pub(crate) fn at(cluster: &mut Cluster, number: usize, words: &[&str]) -> Finished {

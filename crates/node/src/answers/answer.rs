@@ -54,6 +54,10 @@ pub(super) async fn answer_bytes(
 async fn answer(node: &Arc<Node>, question: Question) -> Result<Vec<u8>, Refusal> {
     match question {
         Question::Status {} => json(&short(report::status(node))),
+        Question::ManagedDisks {} => {
+            let uuids = node.managed.iter().map(|managed| managed.uuid().to_string());
+            json(&uuids.collect::<Vec<_>>())
+        }
         Question::Block { volume, block } => json(&block::here(node, BlockId::new(PgId(volume), block))?),
         Question::Request { volume, block, requester, via, hops, from_disk } => {
             let (requester, via) = (NodeId(requester), NodeId(via));

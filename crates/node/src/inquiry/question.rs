@@ -22,6 +22,8 @@ const PATIENCE_WARM: Duration = Duration::from_secs(100);
 pub(crate) enum Question {
     /// How it is: an [`admin::Status`](cards_admin::Status), short as `answers` makes it.
     Status {},
+    /// The UUIDs of the managed disks that it has: a list of texts.
+    ManagedDisks {},
     /// What it knows of a block: an [`admin::Block`](cards_admin::Block).
     Block {
         /// The volume's number.

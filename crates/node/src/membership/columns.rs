@@ -11,13 +11,15 @@ use std::time::{Duration, Instant};
 use cards_array::group::State;
 use cards_config::duration::exact;
 use cards_coordinator::{
-    Change, ColumnState, Error, GroupColumn, GroupMap, GroupState, GroupVolume, ManagedDisk, Seat,
+    Change, ColumnState, Error, GroupColumn, GroupMap, GroupState, GroupVolume, ManagedDisk, Refusal, Seat,
     ToldColumn, ToldDisk, View,
 };
 use cards_disk::{Managed, ManagedColumn, ManagedError};
 
 use super::overdue::Overdue;
 use super::session::Session;
+use super::volumes::disks_at;
+use super::whose::Disputed;
 use crate::alarm::Alarm;
 use crate::node::Node;
 
@@ -73,8 +75,7 @@ impl Look<'_> {
         }
         let own = self.view.managed.iter().filter(|disk| disk.node == self.seat.name);
         for gone in own.filter(|disk| self.disk(disk).is_none()) {
-            let what = || format!("the end of managed disk {}", gone.name);
-            note(self.submit(Change::RemoveManagedDisk { disk: gone.uuid }, what).await);
+            note(self.tell_gone(gone).await);
         }
         problems.extend(self.node.managed.iter().flat_map(|managed| self.strays(managed)));
         let mut note = |result: Result<(), String>| problems.extend(result.err());
@@ -117,7 +118,33 @@ impl Look<'_> {
         }
         let name = disk.name.clone();
         let put = Change::PutManagedDisk { seat: self.seat.clone(), disk };
-        self.submit(put, || format!("managed disk {name}")).await
+        match self.refusal(put).await {
+            None => Ok(()),
+            Some(Refusal::DiskCloned { disk, node: owner, .. }) => {
+                let mut known = self.view.managed.iter().filter(|known| known.node == self.seat.name);
+                let own = known.find(|known| known.name == name).map(|known| known.uuid);
+                let there = disks_at(self.node, &self.view, &owner).await;
+                let uuid = managed.uuid();
+                Err(Disputed { disk: &disk, uuid, owner: &owner, there, own }.to_string())
+            }
+            Some(refusal) => Err(not_followed(&format!("managed disk {name}"), &refusal)),
+        }
+    }
+
+    /// Tells the registry that a disk is not here any more. One with copies of volumes is missed.
+    async fn tell_gone(&self, gone: &ManagedDisk) -> Result<(), String> {
+        match self.refusal(Change::RemoveManagedDisk { disk: gone.uuid }).await {
+            None => Ok(()),
+            Some(Refusal::HasColumn { volume, .. }) => {
+                let whole = volume.split('/').next().unwrap_or_default();
+                let (name, uuid, place) = (&gone.name, gone.uuid, gone.place());
+                Err(format!(
+                    "managed disk {name} ({uuid}) of this node has a copy of volume {volume}, and is not here: put it back. Only if it is gone \
+                     for good, run `cards volume replace {whole} --from {place}`"
+                ))
+            }
+            Some(refusal) => Err(not_followed(&format!("the end of managed disk {}", gone.name), &refusal)),
+        }
     }
 
     /// The columns of volumes that the registry does not have, or not there. They may be all that is left of a volume whose registry was lost.
@@ -244,13 +271,19 @@ impl Look<'_> {
 
     /// Says what was refused. What is wrong with the coordinator itself is said elsewhere.
     async fn submit(&self, change: Change, what: impl Fn() -> String) -> Result<(), String> {
+        self.refusal(change).await.map_or(Ok(()), |refusal| Err(not_followed(&what(), &refusal)))
+    }
+
+    async fn refusal(&self, change: Change) -> Option<Refusal> {
         match self.session.coordinator.submit(change).await {
-            Err(Error::Refused(refusal)) => {
-                Err(format!("the registry does not follow {}: {refusal}", what()))
-            }
-            Ok(_) | Err(_) => Ok(()),
+            Err(Error::Refused(refusal)) => Some(refusal),
+            Ok(_) | Err(_) => None,
         }
     }
+}
+
+fn not_followed(what: &str, refusal: &Refusal) -> String {
+    format!("the registry does not follow {what}: {refusal}")
 }
 
 /// A column as its disk has it in its table.

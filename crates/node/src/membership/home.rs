@@ -17,6 +17,7 @@ use cards_config::{Config, Coordinator as Home, EtcdHome};
 
 use super::patience::Patience;
 use super::state::State;
+use super::whose::{Remedy, Whose};
 use crate::net::Registry;
 
 /// Connections that have been brought to the registry, and not yet been heard.
@@ -76,12 +77,9 @@ pub enum HomeError {
     /// Another node has a volume of the name of one on a managed disk of this node.
     #[error(
         "volume {volume:?} of the managed disk {}: node {node} at {address} has a volume of this name already, and one on a managed \
-         disk cannot be renamed. If the other one is a plain disk, give that another `name` in [[disk]] at {node}; else remove one of \
-         the two while its daemon is stopped (here: `cards volume remove {volume} --disk {} --force={volume}`, and what is on it is \
-         lost), and make it under another name. If the disk has moved here, take it out of {node}'s file and restart {node}, or run \
-         `cards forget {node} --with-disks` when it is dead",
+         disk cannot be renamed; {}",
         disk.display(),
-        disk.display()
+        Remedy { whose, volume, disk, node }
     )]
     ManagedElsewhere {
         /// The name of both volumes.
@@ -92,6 +90,8 @@ pub enum HomeError {
         node: String,
         /// Where that one listens.
         address: String,
+        /// Whose the managed disk is.
+        whose: Whose,
     },
     /// A volume with copies at several nodes has the name.
     #[error(

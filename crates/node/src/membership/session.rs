@@ -23,6 +23,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::home::HomeError;
 use super::state::{State, StateFile};
+use super::whose::Brought;
 use super::{Members, Order, Trouble, columns, forget, leave, registrar, renewal, volumes};
 use crate::groups::{Registers, ask_exclusivity};
 use crate::identity::Own;
@@ -34,6 +35,13 @@ pub(super) use silence::cause;
 
 /// How often the log says that the coordinator is not there.
 pub(super) const REMIND: Duration = Duration::from_secs(10);
+
+/// What a node joins with, when all of it is there.
+pub(super) struct Turn {
+    /// With the volumes of managed disks.
+    pub(super) config: Config,
+    pub(super) managed: Vec<Brought>,
+}
 
 /// The first membership of this process.
 #[derive(Debug)]
@@ -86,7 +94,7 @@ pub(super) async fn run(
     own: Option<Arc<Own>>,
     state: StateFile,
     (port, starting): (Vec<TcpListener>, Arc<Starting>),
-    (turn, mut joined): (oneshot::Receiver<Config>, oneshot::Sender<Result<Joined, HomeError>>),
+    (turn, mut joined): (oneshot::Receiver<Turn>, oneshot::Sender<Result<Joined, HomeError>>),
     (orders, node): (mpsc::UnboundedReceiver<Order>, Arc<OnceLock<Arc<Node>>>),
 ) {
     let begun = tokio::select! {

@@ -214,12 +214,54 @@ async fn replace_parts(
 /// Gives up all histories of a volume but the one of a node's copy, as the map of this epoch has it.
 ///
 /// # Errors
-/// There is no such volume or copy, a copy in sync is there, or the coordinator does not answer. In words.
+/// There is no such volume or copy, its node does not have its disk or does not say so, a copy in sync is there, or the coordinator does not
+/// answer. In words.
 pub(super) async fn force(session: &Session, volume: String, node: String, epoch: u64) -> Result<(), String> {
     let view = session.coordinator.view().await.map_err(|error| failed(session, error))?;
-    group(&view, &volume)?;
+    let copy = group(&view, &volume)?;
+    let of_node = session.node.borrow().clone();
+    if let (Some(column), Some(of_node)) = (live_copy(&view, copy, &node), of_node) {
+        has_disk(&volume, column, disks_at(&of_node, &view, &node).await)?;
+    }
     let force = Change::ForceMap { volume, node, epoch };
     session.coordinator.submit(force).await.map(drop).map_err(|error| failed(session, error))
+}
+
+/// The copy that a live node has of a volume; of all others the registry says what is wrong.
+fn live_copy<'a>(view: &View, group: &'a GroupVolume, node: &str) -> Option<&'a GroupColumn> {
+    let member = view.members.get(node).filter(|member| member.state.is_live())?;
+    let map = view.maps.get(&group.number)?.decode().ok()?;
+    group.columns.get(usize::from(map.column_at(NodeId(member.id))?))
+}
+
+/// Another disk in the place of that of a copy has nothing that could be the truth, and only its node knows.
+fn has_disk(volume: &str, column: &GroupColumn, there: Result<Vec<String>, String>) -> Result<(), String> {
+    let (node, place, disk) = (&column.node, column.place(), column.disk);
+    let put = format!(
+        "put the disk with UUID {disk} there, start the daemon of {node} again, and then try again; nothing was changed"
+    );
+    match there {
+        Ok(there) if there.contains(&disk.to_string()) => Ok(()),
+        Ok(there) => Err(format!(
+            "volume {volume}: its copy at node {node} is on managed disk {place} ({disk}), which {node} does not have: it has {}; {put}",
+            if there.is_empty() { "none".to_owned() } else { there.join(", ") }
+        )),
+        Err(error) => Err(format!(
+            "volume {volume}: whether node {node} has managed disk {place} ({disk}) with its copy is not known: {error}; try again when {node} \
+             answers; nothing was changed"
+        )),
+    }
+}
+
+/// The UUIDs of the managed disks that a node has, as it says itself.
+///
+/// # Errors
+/// It does not. In words.
+pub(super) async fn disks_at(node: &Node, view: &View, name: &str) -> Result<Vec<String>, String> {
+    let Some(member) = view.members.get(name) else {
+        return Err(format!("node {name} is no member"));
+    };
+    inquiry::ask(node, NodeId(member.id), &Question::ManagedDisks {}).await.map_err(|error| error.to_string())
 }
 
 fn group<'a>(view: &'a View, volume: &str) -> Result<&'a GroupVolume, String> {
@@ -267,4 +309,28 @@ fn find(view: &View, place: &str) -> Result<Uuid, String> {
     Err(format!(
         "no node has a managed disk {shown:?}: those of the cluster are {there}. Write NODE:DISK, the disk as [[disk]] in node.toml names it"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_is_chosen_only_at_a_node_that_says_that_it_has_the_disk() {
+        let disk = Uuid([1; 16]);
+        let column = GroupColumn {
+            node: "n1".into(),
+            disk,
+            disk_name: "fast".into(),
+            state: ColumnState::Made,
+            replaces: None,
+        };
+        assert_eq!(has_disk("data", &column, Ok(vec![Uuid([2; 16]).to_string(), disk.to_string()])), Ok(()));
+        let other = has_disk("data", &column, Ok(vec![Uuid([2; 16]).to_string()])).unwrap_err();
+        let expected = format!("n1:fast ({disk}), which n1 does not have: it has {}", Uuid([2; 16]));
+        assert!(other.contains(&expected) && other.contains("nothing was changed"), "{other}");
+        assert!(has_disk("data", &column, Ok(Vec::new())).unwrap_err().contains("it has none"));
+        let silent = has_disk("data", &column, Err("node n1 is not connected".into())).unwrap_err();
+        assert!(silent.contains("is not known: node n1 is not connected"), "{silent}");
+    }
 }

@@ -13,12 +13,13 @@ use tokio::task::JoinHandle;
 
 use super::join::join;
 use super::lease::DRIFT_PPM;
-use super::{Joined, Session, remembered, store};
+use super::{Joined, Session, Turn, remembered, store};
 use crate::groups::Registers;
 use crate::identity::Own;
 use crate::membership::home::{self, Found, HomeError};
 use crate::membership::patience::Patience;
 use crate::membership::state::{State, StateFile};
+use crate::membership::whose::{Brought, Whose};
 use crate::membership::{Members, registrar, renewal};
 use crate::net;
 use crate::starting::Starting;
@@ -41,12 +42,16 @@ impl Drop for Vestibule {
 }
 
 /// Waits until the node may join: what it contributes is there, and in the configuration.
-async fn await_turn(turn: &mut Option<oneshot::Receiver<Config>>, config: &mut Config) {
+async fn await_turn(
+    turn: &mut Option<oneshot::Receiver<Turn>>,
+    config: &mut Config,
+    managed: &mut Vec<Brought>,
+) {
     // If it never comes, whoever would give it does not wait for the first membership any more.
     if let Some(turn) = turn.take()
         && let Ok(complete) = turn.await
     {
-        *config = complete;
+        (*config, *managed) = (complete.config, complete.managed);
     }
 }
 
@@ -56,7 +61,7 @@ impl Session {
         home: Home,
         own: Option<Arc<Own>>,
         mut state: StateFile,
-        (port, turn): (Vec<TcpListener>, oneshot::Receiver<Config>),
+        (port, turn): (Vec<TcpListener>, oneshot::Receiver<Turn>),
         starting: &Starting,
     ) -> Result<(Rc<Self>, Joined), HomeError> {
         let before = state.state();
@@ -65,12 +70,12 @@ impl Session {
         let identity = own.as_ref().map(|own| Identity::clone(own));
         let found = home::find(&config, &home, identity.as_ref(), &before).await?;
         let has_part = matches!(found, Found::Part(_));
-        let mut turn = Some(turn);
+        let (mut turn, mut managed) = (Some(turn), Vec::new());
         if !has_part {
             // Nobody is answered by this node yet.
             let (visits, _) = mpsc::channel(1);
             let _vestibule = Vestibule::open(&port, own.as_ref(), visits);
-            await_turn(&mut turn, &mut config).await;
+            await_turn(&mut turn, &mut config, &mut managed).await;
         }
         let coordinator = home::open(&config, &patience, &before, found).await?;
         let office = home::office(&config, identity.as_ref(), &coordinator)?;
@@ -93,13 +98,13 @@ impl Session {
             .as_ref()
             .filter(|_| keeps)
             .map(|registry| Vestibule::open(&port, own.as_ref(), registry.visits.clone()));
-        await_turn(&mut turn, &mut config).await;
+        await_turn(&mut turn, &mut config, &mut managed).await;
         let failed = |source| HomeError::Coordinator { home: home.describe(), source };
         patience
             .wait(|| async { renewal::certify(own.as_deref(), &coordinator).await.map_err(failed) })
             .await?;
         let view = patience.wait(|| async { coordinator.view().await.map_err(failed) }).await?;
-        check_disks(&view, &config)?;
+        check_disks(&view, &config, &managed)?;
         let (seat, lease, number) = patience
             .wait(|| {
                 let (coordinator, config, home, before) = (&coordinator, &config, &home, &before);
@@ -142,7 +147,7 @@ impl Session {
 }
 
 /// No live member has a disk, and the cluster no volume with copies, that is called as one of this node's.
-fn check_disks(view: &View, config: &Config) -> Result<(), HomeError> {
+fn check_disks(view: &View, config: &Config, managed: &[Brought]) -> Result<(), HomeError> {
     for disk in &config.disks {
         if let Some(group) = view.groups.values().find(|group| group.volume() == disk.name) {
             let nodes: Vec<&str> = group.columns.iter().map(|column| column.node.as_str()).collect();
@@ -155,7 +160,9 @@ fn check_disks(view: &View, config: &Config) -> Result<(), HomeError> {
             let volume = disk.name.clone();
             return Err(match &disk.origin {
                 Origin::Managed(path) => {
-                    HomeError::ManagedElsewhere { volume, disk: path.clone(), node, address }
+                    let brought = managed.iter().find(|brought| brought.path == *path);
+                    let whose = brought.map_or(Whose::Unknown, |disk| Whose::find(view, &config.node, disk));
+                    HomeError::ManagedElsewhere { volume, disk: path.clone(), node, address, whose }
                 }
                 _ => HomeError::DiskElsewhere { volume, node, address },
             });
