@@ -212,6 +212,8 @@ pub enum CopyState {
     Stale,
     /// It gets every write, and what it has missed is being copied to it.
     Filling,
+    /// Its node has given it up, because its disk has failed.
+    Failed,
     /// It has no disk.
     NoDisk,
     /// The volume was removed, and its node has it still.
@@ -228,6 +230,7 @@ impl fmt::Display for CopyState {
             Self::InSync => "in sync",
             Self::Stale => "stale",
             Self::Filling => "being filled",
+            Self::Failed => "given up",
             Self::NoDisk => "without a disk",
             Self::Removing => "being removed",
             Self::Removed => "removed",

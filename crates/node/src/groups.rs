@@ -8,6 +8,7 @@
 //! | `changes` | what becomes of copies, in the log and in the history |
 //! | `commands` | what the core asks of a group at its primary |
 //! | `damage` | what does not fit its checksums at a copy, and scrubs |
+//! | `failed` | copies that are given up here because their disk has failed |
 //! | `exclusivity` | which card has a group's volume for itself, as the registry keeps it |
 //! | `place` | columns that take the place of others |
 //! | `register` | the group's questions to the registry |
@@ -17,6 +18,7 @@ mod changes;
 mod commands;
 pub(crate) mod damage;
 mod exclusivity;
+mod failed;
 mod news;
 mod place;
 mod register;
@@ -128,7 +130,10 @@ impl Local {
         let now = self.node.now();
         let due = |(of, hosted): (&PgId, &Hosted)| (hosted.wake <= now).then_some(*of);
         let due: Vec<PgId> = self.groups.borrow().iter().filter_map(due).collect();
-        due.into_iter().for_each(|of| self.group(of, Group::timeout));
+        for of in due {
+            self.group(of, Group::timeout);
+            self.give_up_parked(of);
+        }
         self.groups.borrow().values().map(|hosted| hosted.wake.0).min().unwrap_or(u64::MAX)
     }
 
@@ -151,7 +156,8 @@ impl Local {
         while let Some(output) = hosted.group.poll() {
             wishes.push_back((of, output));
         }
-        hosted.wake = hosted.group.next_timeout(self.node.now());
+        let gives_up = hosted.gives_up(self.node.disk_wait());
+        hosted.wake = hosted.group.next_timeout(self.node.now()).min(gives_up);
         self.node.threads[usize::from(self.index)].armed(hosted.wake.0);
         Some(result)
     }
@@ -222,19 +228,17 @@ impl Local {
                 Ok(None) => counts.has_written(written),
                 Err(_) => {}
             }
+            let failed = result.as_ref().err().copied();
+            let failed = failed.filter(|error| !matches!(error, JobError::Damaged { .. }));
             let result = result.map(|bytes| bytes.map(Bytes::new)).map_err(|error| match error {
                 JobError::Damaged { offset, length } => WorkError::Damaged(Extent { offset, length }),
-                error => {
-                    tracing::error!(
-                        group = of.0,
-                        %error,
-                        "the copy of a mirrored volume is given up here: its disk has failed"
-                    );
-                    WorkError::Disk
-                }
+                _ => WorkError::Disk,
             });
             let marks = marked.marks();
             home.call(move |local| {
+                if let Some(error) = failed {
+                    local.copy_failed(of, begun, error);
+                }
                 local.same_group(of, begun, |group, now| {
                     group.marked(marks);
                     group.done(now, op, result);
@@ -303,6 +307,13 @@ impl Local {
         }
     }
 
+    /// Ends what waits for groups of which the last copy has failed here, before the end waits for it.
+    pub(crate) async fn end_lost_groups(node: &Arc<Node>) {
+        for thread in 0..node.threads.len() {
+            let _ = node.on_data_thread(thread, Self::end_lost).await;
+        }
+    }
+
     /// How far the groups of this thread are left.
     fn leave_own_groups(self: &Rc<Self>) -> Leaving {
         let hosted: Vec<(PgId, Option<Map>)> = {
@@ -316,6 +327,8 @@ impl Local {
                 (Some(_), Some(_)) => Leaving::Leads,
                 // Others wait for this node, or take over when its promise is over.
                 (Some(_), None) => continue,
+                // Nobody can take over: what waits is asked of the next life.
+                (None, _) if self.is_lost(of) => Leaving::Done,
                 // The next primary begins no write before it has this node's word that it has heard of it.
                 (None, _) if self.node.primary(of) == Some(self.node.me) => Leaving::Leads,
                 (None, _) if self.is_counted_on(of) => Leaving::Drops,

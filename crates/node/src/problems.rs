@@ -67,12 +67,12 @@ pub(crate) fn of(node: &Node, members: &[Member], volumes: &[Volume]) -> Vec<Pro
         // What others do not let this node do follows from it.
         Some(revoked) => {
             problems.push(Problem::new(Harm::Unbelieved, revoked));
-            problems.extend(volumes_away(volumes, |volume| volume.state != VolumeState::Offline));
+            problems.extend(volumes_away(node, volumes, |volume| volume.state != VolumeState::Offline));
         }
         None => {
             problems.extend(identity(node));
             problems.extend(members_away(members));
-            problems.extend(volumes_away(volumes, |_| true));
+            problems.extend(volumes_away(node, volumes, |_| true));
             let others = node.membership.problems().into_iter();
             problems.extend(others.map(|text| Problem::new(Harm::Risk, text)));
         }
@@ -129,8 +129,16 @@ fn members_away(members: &[Member]) -> impl Iterator<Item = Problem> {
     })
 }
 
-fn volumes_away(volumes: &[Volume], is_told: impl Fn(&Volume) -> bool) -> impl Iterator<Item = Problem> {
-    let is_amiss = |volume: &Volume| volume.attached.is_some() && volume.state != VolumeState::Ready;
+fn volumes_away(
+    node: &Node,
+    volumes: &[Volume],
+    is_told: impl Fn(&Volume) -> bool,
+) -> impl Iterator<Item = Problem> {
+    // Of those copies it is said which have failed.
+    let lost = copies::lost(node);
+    let is_amiss = move |volume: &Volume| {
+        volume.attached.is_some() && volume.state != VolumeState::Ready && !lost.contains(&volume.name)
+    };
     volumes.iter().filter(move |volume| is_amiss(volume) && is_told(volume)).map(|volume| {
         let reason = volume.reason.as_deref().unwrap_or("not ready");
         Problem::new(

@@ -17,6 +17,7 @@ use crate::attach::{explain, losses, unknown_volume};
 use crate::failures::Failures;
 use crate::identity::seconds;
 use crate::node::card::{Card, CardState};
+use crate::node::groups::FailedCopy;
 use crate::node::link::Link;
 use crate::node::{Local, Node};
 use crate::problems;
@@ -223,6 +224,10 @@ fn standing(
     match card.map(|card| card.state()) {
         _ if node.is_gone(spec.id) => (VolumeState::Offline, Some(gone(node, spec))),
         Some(CardState::Refused(_, reason)) => (VolumeState::Refused, Some(reason)),
+        _ if node.lost_lead(spec.id).is_some() => {
+            let lost = node.lost_lead(spec.id);
+            (VolumeState::Offline, lost.map(|failed| lost_copy(node, &failed)))
+        }
         _ if !up => {
             let reason = format!(
                 "its disk node {0} does not answer; see node {0} in `cards status`",
@@ -253,6 +258,15 @@ fn standing(
         }
         Some(CardState::Attached) | None => (VolumeState::Ready, writes_wait(node, spec)),
     }
+}
+
+/// Why nobody serves a volume that this node leads.
+fn lost_copy(node: &Node, failed: &FailedCopy) -> String {
+    let copy = failed.described(&node.name(node.me));
+    format!(
+        "its {copy}, and no other one has taken its place: requests wait, then EIO after disk_wait; {}",
+        failed.remedy
+    )
 }
 
 /// Why a volume is offline for good that a card wants.

@@ -132,6 +132,7 @@ async fn close(local: &Rc<Local>) {
     let (done, resigned) = oneshot::channel();
     let resigns = node.membership.order(Order::Resign { done }).is_ok();
     let open = || node.shards.iter().any(|cell| !cell.lock().shard.has_no_commands());
+    Local::end_lost_groups(node).await;
     // Who has copies as well goes on with what others ask for.
     while open() {
         tokio::time::sleep(TICK).await;

@@ -36,6 +36,7 @@ mod managed;
 mod membership;
 mod metrics;
 mod mirror;
+mod mirror_full;
 mod mirror_members;
 mod mirror_rot;
 mod mirror_scrubs;

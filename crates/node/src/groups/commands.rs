@@ -94,7 +94,7 @@ impl Local {
         self.disk_op_done(asked, Err(IoError::NotAttached));
     }
 
-    fn disk_op_done(&self, asked: &Asked, result: Result<(), IoError>) {
+    pub(super) fn disk_op_done(&self, asked: &Asked, result: Result<(), IoError>) {
         let (now, op) = (self.node.now(), asked.op);
         self.node.probe.disk_done(asked.shard, op, result.is_err(), now);
         self.shard(asked.shard, |state| state.handle(now, Input::DiskDone { op, result }));
@@ -179,6 +179,7 @@ impl Local {
     pub(super) fn group_serves(self: &Rc<Self>, of: PgId) {
         let now = self.node.now();
         let serves = |hosted: &mut Hosted| Some((hosted.group.map()?.since, hosted.reigns()));
+        self.hosted(of, |hosted| hosted.stopped = None);
         match self.hosted(of, serves).flatten() {
             Some((_, true)) => drop(self.hosted(of, |hosted| {
                 for asked in std::mem::take(&mut hosted.parked) {
@@ -226,9 +227,11 @@ impl Local {
         self.end_parked(of);
     }
 
-    /// It is it no more. What is open waits until it is again, or the core hears who is.
+    /// It is it no more. What is open waits until it is again, or the core hears who is; or for `disk_wait`.
     pub(super) fn group_stopped(self: &Rc<Self>, of: PgId) {
+        let now = self.node.now();
         self.hosted(of, |hosted| {
+            hosted.stopped = Some(now);
             hosted.held.clear();
             hosted.scrubs.clear();
             hosted.parked.extend(std::mem::take(&mut hosted.open).into_values());

@@ -99,6 +99,7 @@ impl Local {
         let Some((known, map)) = known.as_ref().and_then(|known| Some((known, known.ready()?))) else {
             // Its column is removed, or not made yet.
             self.node.copies.end(of);
+            self.node.groups.copy_is_gone(of);
             self.groups.borrow_mut().remove(&of);
             return;
         };
@@ -190,6 +191,7 @@ impl Local {
             open: Default::default(),
             scrubs: Default::default(),
             parked: Vec::new(),
+            stopped: None,
             held: Default::default(),
             next_token: 0,
             begun: self.groups_begun.replace(self.groups_begun.get() + 1),

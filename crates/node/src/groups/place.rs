@@ -85,6 +85,7 @@ impl Local {
             return;
         }
         let Some(mut hosted) = self.groups.borrow_mut().remove(&of) else { return };
+        self.node.groups.copy_is_gone(of);
         let asked = std::mem::take(&mut hosted.parked)
             .into_iter()
             .chain(std::mem::take(&mut hosted.open).into_values());

@@ -8,12 +8,17 @@ use crate::node::Node;
 
 /// How a volume stands, as far as this node knows.
 pub(crate) fn mirror(node: &Node, record: &GroupVolume, map: Option<&Map>) -> Mirror {
+    let (own, has_failed) = (node.name(node.me), node.groups.failed_copy(record.pg()).is_some());
     let shown = (0..)
         .zip(&record.columns)
         .filter(|(_, column)| record.state == GroupState::Removing || column.state != ColumnState::Removed);
     let copies = shown.map(|(number, column)| {
         let held = map.and_then(|map| map.column(number)).map(|column| column.state);
-        let (state, since) = copy_state(record.state, column, held);
+        let (mut state, since) = copy_state(record.state, column, held);
+        // The map says so until another node leads the group, and none may.
+        if state == CopyState::InSync && column.node == own && has_failed {
+            state = CopyState::Failed;
+        }
         let (node, disk) = (column.node.clone(), column.disk_name.clone());
         let leaves = column.state == ColumnState::Leaving && record.state == GroupState::Ready;
         let successor =

@@ -22,6 +22,18 @@ pub(crate) struct Groups {
     /// The volumes over several groups, by name.
     striped: Mutex<BTreeMap<String, Arc<StripedVolume>>>,
     damage: Mutex<BTreeMap<PgId, Arc<GroupDamage>>>,
+    failed: Mutex<BTreeMap<PgId, FailedCopy>>,
+}
+
+/// A copy at this node that is given up until its daemon is started anew, because its disk has failed.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct FailedCopy {
+    /// The disk's name, and where it is.
+    pub(crate) disk: String,
+    pub(crate) path: String,
+    /// What its first error was.
+    pub(crate) error: String,
+    pub(crate) remedy: String,
 }
 
 /// A group as the registry has it.
@@ -94,6 +106,28 @@ impl Groups {
         Arc::clone(damage.entry(of).or_default())
     }
 
+    fn failed(&self) -> MutexGuard<'_, BTreeMap<PgId, FailedCopy>> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why the copy here is given up, if it is.
+    pub(crate) fn failed_copy(&self, of: PgId) -> Option<FailedCopy> {
+        self.failed().get(&of).cloned()
+    }
+
+    /// The copy here is given up. Says whether that is news: the first error is the cause of the others.
+    pub(crate) fn copy_has_failed(&self, of: PgId, failed: FailedCopy) -> bool {
+        let mut all = self.failed();
+        let is_news = !all.contains_key(&of);
+        all.entry(of).or_insert(failed);
+        is_news
+    }
+
+    /// There is no copy here any more.
+    pub(crate) fn copy_is_gone(&self, of: PgId) {
+        self.failed().remove(&of);
+    }
+
     pub(crate) fn all(&self) -> Vec<Arc<Known>> {
         self.known().values().cloned().collect()
     }
@@ -159,6 +193,8 @@ pub(crate) struct Hosted {
     /// Those that it has given back because this node is not the primary: they wait until it is again, or the core hears that
     /// its term is over.
     pub(crate) parked: Vec<Asked>,
+    /// Since when it is not the primary, after it was.
+    pub(crate) stopped: Option<Instant>,
     /// Results that are told when the right is there again.
     pub(crate) held: VecDeque<(Token, Result<Option<Bytes>, CommandError>)>,
     /// Scrubs that the group has.

@@ -1,6 +1,6 @@
 //! What is wrong with the copies of volumes: one problem for a volume, however many parts it has.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use cards_admin::CopyState;
@@ -10,7 +10,7 @@ use cards_coordinator::{ColumnState, GroupColumn};
 use super::{Harm, Problem};
 use crate::groups::{damage, mirror};
 use crate::node::Node;
-use crate::node::groups::Known;
+use crate::node::groups::{FailedCopy, Known};
 
 /// What is wrong with the copies of all volumes.
 pub(super) fn of(node: &Node) -> Vec<Problem> {
@@ -23,7 +23,11 @@ pub(super) fn of(node: &Node) -> Vec<Problem> {
         let name = |known: &Known| {
             known.map.as_ref().map(|map| map.columns.iter().map(|c| node.name(c.node)).collect())
         };
-        let behind = parts.iter().map(|known| behind(known, name(known).unwrap_or_default()));
+        problems.extend(failed(node, volume, parts));
+        let behind = parts.iter().map(|known| {
+            let has_failed = node.groups.failed_copy(known.record.pg()).is_some();
+            behind(known, name(known).unwrap_or_default(), has_failed.then(|| node.name(node.me)))
+        });
         problems.extend(
             out_of_sync(volume, &behind.collect::<Vec<_>>()).map(|text| Problem::new(Harm::Risk, text)),
         );
@@ -34,6 +38,42 @@ pub(super) fn of(node: &Node) -> Vec<Problem> {
     problems
 }
 
+/// Volumes of which no copy is served, for that of this node is given up.
+pub(super) fn lost(node: &Node) -> BTreeSet<String> {
+    let all = node.groups.all().into_iter();
+    all.filter(|known| node.lost_lead(known.record.pg()).is_some())
+        .map(|known| known.record.volume().to_owned())
+        .collect()
+}
+
+/// Copies of a volume at this node that are given up because their disks have failed: one problem for a disk.
+fn failed(node: &Node, volume: &str, parts: &[Arc<Known>]) -> Vec<Problem> {
+    let mut copies: BTreeMap<FailedCopy, (usize, usize)> = BTreeMap::new();
+    for known in parts {
+        let of = known.record.pg();
+        if let Some(failed) = node.groups.failed_copy(of) {
+            let (all, lost) = copies.entry(failed).or_default();
+            *all += 1;
+            *lost += usize::from(node.lost_lead(of).is_some());
+        }
+    }
+    let own = node.name(node.me);
+    let told = |(failed, (all, lost)): (FailedCopy, (usize, usize))| {
+        let of = if parts.len() == 1 { String::new() } else { format!(" of {all} of {} parts", parts.len()) };
+        let harm = if lost == 0 { Harm::Risk } else { Harm::Failing };
+        let follows = match (lost, parts.len()) {
+            (0, _) => String::new(),
+            (_, 1) => ", and no other one has taken its place: requests wait, then fail".to_owned(),
+            _ => {
+                format!(", and of {lost} no other one has taken its place: requests to them wait, then fail")
+            }
+        };
+        let copy = failed.described(&own);
+        Problem::failing(harm, format!("volume {volume}:{of} {copy}{follows}"), &failed.remedy)
+    };
+    copies.into_iter().map(told).collect()
+}
+
 /// The copies of a group that are not in sync, and how many it is to have.
 #[derive(Debug, Default)]
 struct Behind {
@@ -41,8 +81,9 @@ struct Behind {
     copies: Vec<String>,
 }
 
-/// Copies of a group that have missed writes: the next failure may be one too many. `names`: of the nodes of its columns.
-fn behind(known: &Known, names: Vec<String>) -> Behind {
+/// Copies of a group that have missed writes: the next failure may be one too many. `names`: of the nodes of its columns;
+/// `failed`: that which has given its own up.
+fn behind(known: &Known, names: Vec<String>, failed: Option<String>) -> Behind {
     let Some(map) = known.ready() else { return Behind::default() };
     // One that leaves does so when another is in sync in its place, or is told of by that one.
     let stays = |(column, told): (&MapColumn, &GroupColumn)| {
@@ -52,6 +93,7 @@ fn behind(known: &Known, names: Vec<String>) -> Behind {
     let columns: Vec<_> = columns.filter(|(pair, _)| stays(*pair)).collect();
     let copies = columns.iter().filter_map(|((column, told), node)| {
         let state = match column.state {
+            State::Sync if failed.as_ref() == Some(node) => "given up",
             State::Sync => return None,
             State::Stale { .. } => "stale",
             State::Fill { .. } => "being filled",

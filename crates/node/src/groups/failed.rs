@@ -1,0 +1,109 @@
+//! Copies that are given up here because their disk has failed.
+//!
+//! If another one is in sync, its node takes over or goes on without this one. If none is, nobody is the group's primary although its map
+//! names this node: what is asked here waits as long as other nodes wait for an answer, and then fails.
+
+use std::rc::Rc;
+
+use cards_core::{Duration, Instant, IoError, PgId};
+use cards_disk::JobError;
+
+use crate::node::groups::{FailedCopy, Hosted};
+use crate::node::{Local, Node};
+
+impl Node {
+    /// How long a request waits for a disk.
+    pub(super) fn disk_wait(&self) -> Duration {
+        Duration::from_nanos(self.config.disk_wait.as_nanos() as u64)
+    }
+
+    /// Why the copy here of a group is given up which this node leads by its map: no other node can take over, or none has yet.
+    pub(crate) fn lost_lead(&self, of: PgId) -> Option<FailedCopy> {
+        self.groups.failed_copy(of).filter(|_| self.primary(of) == Some(self.me))
+    }
+}
+
+impl FailedCopy {
+    /// What has happened, for people.
+    pub(crate) fn described(&self, node: &str) -> String {
+        let Self { disk, path, error, .. } = self;
+        format!("copy {node}:{disk} is given up after an error of its disk {path}: {error}")
+    }
+}
+
+/// What is to be done about a disk that has failed.
+fn remedy(error: JobError) -> &'static str {
+    match error {
+        JobError::Os { errno: libc::ENOSPC | libc::EDQUOT } => {
+            "make room in the file system that has it, then restart this daemon"
+        }
+        _ => "see the kernel's log (dmesg) and the disk, then restart this daemon",
+    }
+}
+
+impl Hosted {
+    /// When what is parked fails. It is counted from the stop: of requests that wait for one another each would else wait as long again.
+    pub(super) fn gives_up(&self, disk_wait: Duration) -> Instant {
+        let waits = !self.parked.is_empty() && self.group.map().is_none();
+        self.stopped.filter(|_| waits).map_or(Instant::NEVER, |stopped| stopped + disk_wait)
+    }
+}
+
+impl Local {
+    /// A work of a group's copy has failed, and not because of damaged data: the group takes nothing more for it.
+    pub(super) fn copy_failed(&self, of: PgId, begun: u64, error: JobError) {
+        let column = {
+            let groups = self.groups.borrow();
+            let hosted = groups.get(&of).filter(|hosted| hosted.begun == begun);
+            hosted.map(|hosted| hosted.column.clone())
+        };
+        let (Some(column), Some(known)) = (column, self.node.groups.get(of)) else { return };
+        let managed = column.managed();
+        let failed = FailedCopy {
+            disk: managed.disk_name().to_string(),
+            path: managed.path().to_owned(),
+            error: error.to_string(),
+            remedy: remedy(error).to_owned(),
+        };
+        if self.node.groups.copy_has_failed(of, failed.clone()) {
+            let FailedCopy { disk, path, remedy, .. } = &failed;
+            tracing::error!(
+                volume = known.record.described(),
+                disk,
+                path,
+                %error,
+                "its copy here is given up, for its disk has failed: {remedy}"
+            );
+        }
+    }
+
+    /// Ends what has waited for a primary for too long.
+    pub(super) fn give_up_parked(self: &Rc<Self>, of: PgId) {
+        let (now, wait) = (self.node.now(), self.node.disk_wait());
+        let due = |hosted: &mut Hosted| match hosted.gives_up(wait) <= now {
+            true => std::mem::take(&mut hosted.parked),
+            false => Vec::new(),
+        };
+        let due = self.hosted(of, due).unwrap_or_default();
+        let error = match self.node.groups.failed_copy(of) {
+            Some(_) => IoError::Io,
+            None => IoError::NoAnswer,
+        };
+        due.iter().for_each(|asked| self.disk_op_done(asked, Err(error)));
+        self.carry_out_wishes();
+    }
+
+    /// Whether the last copy of a group is given up here: nobody can take over.
+    pub(super) fn is_lost(&self, of: PgId) -> bool {
+        let Some(known) = self.node.lost_lead(of).and_then(|_| self.node.groups.get(of)) else {
+            return false;
+        };
+        known.ready().is_some_and(|map| self.heir_of(map).is_none())
+    }
+
+    /// The process ends: what waits for copies that nobody can replace is asked of its next life.
+    pub(super) fn end_lost(self: &Rc<Self>) {
+        let hosted: Vec<PgId> = self.groups.borrow().keys().copied().collect();
+        hosted.into_iter().filter(|of| self.is_lost(*of)).for_each(|of| self.end_parked(of));
+    }
+}
