@@ -83,6 +83,20 @@ impl Node {
     fn at_home(&self, of: PgId, call: impl FnOnce(&Rc<Local>) + Send + 'static) {
         self.threads[self.home_of(of)].post(Event::Call(Box::new(call)));
     }
+
+    /// Who can be the next primary of a group of this node.
+    fn heir_of(&self, map: &Map) -> Option<Member> {
+        let nodes = map.in_sync().filter_map(|number| map.column(number)).map(|column| column.node);
+        nodes.filter(|node| *node != self.me).find_map(|node| self.heir(node))
+    }
+
+    /// The process of a node that can be talked to.
+    fn heir(&self, node: NodeId) -> Option<Member> {
+        let members = self.members();
+        let incarnation = members.live_one(node)?.membership?;
+        let is_up = self.links.get(usize::from(node.0)).is_some_and(|link| link.answers());
+        is_up.then_some(Member { node, incarnation })
+    }
 }
 
 /// A data thread, for threads that the node's end waits for: they do not keep the node.
@@ -322,13 +336,13 @@ impl Local {
         };
         let mut left = Leaving::Done;
         for (of, led) in hosted {
-            let heir = led.as_ref().and_then(|map| self.heir_of(map));
+            let heir = led.as_ref().and_then(|map| self.node.heir_of(map));
             left = left.max(match (&led, heir) {
                 (Some(_), Some(_)) => Leaving::Leads,
                 // Others wait for this node, or take over when its promise is over.
                 (Some(_), None) => continue,
                 // Nobody can take over: what waits is asked of the next life.
-                (None, _) if self.is_lost(of) => Leaving::Done,
+                (None, _) if self.node.is_lost(of) => Leaving::Done,
                 // The next primary begins no write before it has this node's word that it has heard of it.
                 (None, _) if self.node.primary(of) == Some(self.node.me) => Leaving::Leads,
                 (None, _) if self.is_counted_on(of) => Leaving::Drops,
@@ -339,25 +353,11 @@ impl Local {
         left
     }
 
-    /// Who can be the next primary of a group of this node.
-    fn heir_of(&self, map: &Map) -> Option<Member> {
-        let nodes = map.in_sync().filter_map(|number| map.column(number)).map(|column| column.node);
-        nodes.filter(|node| *node != self.node.me).find_map(|node| self.heir(node))
-    }
-
     /// Whether a primary that can be talked to waits for what is written to be here.
     fn is_counted_on(&self, of: PgId) -> bool {
         let Some(known) = self.node.groups.get(of) else { return false };
         let Some(map) = known.ready() else { return false };
         let own = map.column_at(self.node.me);
-        map.written().any(|column| Some(column) == own) && self.heir(map.primary.node).is_some()
-    }
-
-    /// The process of a node that can be talked to.
-    fn heir(&self, node: NodeId) -> Option<Member> {
-        let members = self.node.members();
-        let incarnation = members.live_one(node)?.membership?;
-        let is_up = self.node.links.get(usize::from(node.0)).is_some_and(|link| link.answers());
-        is_up.then_some(Member { node, incarnation })
+        map.written().any(|column| Some(column) == own) && self.node.heir(map.primary.node).is_some()
     }
 }

@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
+use crate::harness::client::CMD_READ;
 use crate::harness::cluster::{CARDS, Cluster};
 use crate::harness::plan::Plan;
 use crate::harness::process::run;
@@ -85,7 +86,11 @@ impl Scene {
 
     /// The daemon ends without waiting for what nobody can do, and serves again when there is room.
     fn serves_again(&mut self, ballast: &Path) {
+        // A read waits for a primary.
+        let mut waits = self.cluster.export(1, "data").open();
+        waits.send(CMD_READ, 0, PIECE as u32, &[]).unwrap();
         assert!(self.cluster.node(1).terminate().success());
+        drop(waits);
         let log = self.cluster.node(1).log();
         for waited in ["clients still connected after", "commands of other nodes still open after"] {
             assert!(!log.contains(waited), "{log}");

@@ -140,7 +140,7 @@ impl Connection {
             let flushed = self.stream.poll_flush(cx)?.is_ready();
             if self.closing
                 && flushed
-                && self.client.requests() == 0
+                && (self.client.requests() == 0 || self.is_lost())
                 && self.client.replies.borrow().is_empty()
             {
                 return Ok(true);
@@ -156,6 +156,11 @@ impl Connection {
         }
         cx.waker().wake_by_ref();
         Ok(false)
+    }
+
+    /// Nobody can answer what it has asked for before this process ends: it asks the next life.
+    fn is_lost(&self) -> bool {
+        self.client.parts.all().iter().any(|part| self.local.node.is_lost(part.id))
     }
 
     /// The limits that requests of this connection are under, in the order in which they let them pass.

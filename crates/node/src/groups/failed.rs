@@ -21,6 +21,14 @@ impl Node {
     pub(crate) fn lost_lead(&self, of: PgId) -> Option<FailedCopy> {
         self.groups.failed_copy(of).filter(|_| self.primary(of) == Some(self.me))
     }
+
+    /// Whether the last copy of a group is given up here: nobody can take over.
+    pub(crate) fn is_lost(&self, of: PgId) -> bool {
+        let Some(known) = self.lost_lead(of).and_then(|_| self.groups.get(of)) else {
+            return false;
+        };
+        known.ready().is_some_and(|map| self.heir_of(map).is_none())
+    }
 }
 
 impl FailedCopy {
@@ -93,17 +101,9 @@ impl Local {
         self.carry_out_wishes();
     }
 
-    /// Whether the last copy of a group is given up here: nobody can take over.
-    pub(super) fn is_lost(&self, of: PgId) -> bool {
-        let Some(known) = self.node.lost_lead(of).and_then(|_| self.node.groups.get(of)) else {
-            return false;
-        };
-        known.ready().is_some_and(|map| self.heir_of(map).is_none())
-    }
-
     /// The process ends: what waits for copies that nobody can replace is asked of its next life.
     pub(super) fn end_lost(self: &Rc<Self>) {
         let hosted: Vec<PgId> = self.groups.borrow().keys().copied().collect();
-        hosted.into_iter().filter(|of| self.is_lost(*of)).for_each(|of| self.end_parked(of));
+        hosted.into_iter().filter(|of| self.node.is_lost(*of)).for_each(|of| self.end_parked(of));
     }
 }

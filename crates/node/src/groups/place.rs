@@ -68,7 +68,7 @@ impl Local {
         let heir = leaves.filter(|_| map.primary == self.node.member()).and_then(|successor| {
             let in_sync = map.in_sync().filter(|column| Some(*column) != own);
             let order = successor.into_iter().chain(in_sync);
-            order.filter_map(|column| map.column(column)).find_map(|column| self.heir(column.node))
+            order.filter_map(|column| map.column(column)).find_map(|column| self.node.heir(column.node))
         });
         self.group(of, |group, now| group.place(now, wanted));
         if let Some(heir) = heir {
