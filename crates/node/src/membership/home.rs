@@ -91,7 +91,7 @@ pub enum HomeError {
         /// Where that one listens.
         address: String,
         /// Whose the managed disk is.
-        whose: Whose,
+        whose: Box<Whose>,
     },
     /// A volume with copies at several nodes has the name.
     #[error(

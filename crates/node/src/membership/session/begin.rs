@@ -161,7 +161,9 @@ fn check_disks(view: &View, config: &Config, managed: &[Brought]) -> Result<(), 
             return Err(match &disk.origin {
                 Origin::Managed(path) => {
                     let brought = managed.iter().find(|brought| brought.path == *path);
-                    let whose = brought.map_or(Whose::Unknown, |disk| Whose::find(view, &config.node, disk));
+                    let whose = Box::new(
+                        brought.map_or(Whose::Unknown, |disk| Whose::find(view, &config.node, disk)),
+                    );
                     HomeError::ManagedElsewhere { volume, disk: path.clone(), node, address, whose }
                 }
                 _ => HomeError::DiskElsewhere { volume, node, address },
