@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::harness::{KIB, LONG, MIB, content, scratch};
+use crate::harness::{KIB, LONG, MIB, content, eventually, scratch};
 use crate::mirror::{Scene, at, volume};
 
 pub(crate) const SEED: u64 = 31;
@@ -161,6 +161,12 @@ fn what_a_disk_that_was_put_back_has_forgotten_is_filled() {
     scene.cluster.node(other).resume();
     write(&scene, WRITTEN);
     scene.cluster.node(other).kill();
+    // Nobody puts a disk back in less time than the primary needs to find out.
+    eventually("the copy is out of sync", LONG, || {
+        let told = volume(&mut scene.cluster, third);
+        let copies = told["mirror"]["copies"].as_array()?;
+        copies.iter().any(|copy| copy["state"] != "in_sync").then_some(())
+    });
     fs::rename(&aside, &disk).unwrap();
     scene.restart(other);
     scene.wait_in_sync();
