@@ -368,24 +368,30 @@ impl Scene {
         history
     }
 
+    /// What a node's copy has: the node is the primary when all that were before it have ended.
+    fn copy_of(&mut self, number: usize) -> Vec<u8> {
+        let mut down = Vec::new();
+        loop {
+            let primary = eventually(&format!("n{number} knows a primary that is up"), LONG, || {
+                number_of(&volume(&mut self.cluster, number)["mirror"]["map"]["primary"])
+                    .filter(|primary| !down.contains(primary))
+            });
+            if primary == number {
+                break;
+            }
+            assert!(self.cluster.node(primary).terminate().success(), "n{primary} must end in order");
+            down.push(primary);
+        }
+        down.into_iter().for_each(|ended| self.restart(ended));
+        self.wait_in_sync();
+        self.cluster.export(number, "data").read(0, SIZE as usize).expect("a read after everything")
+    }
+
     /// All copies are the same, and the disks have nothing damaged.
     fn end(mut self) {
-        let mut found: [Option<Vec<u8>>; NODES] = Default::default();
-        while found.iter().any(Option::is_none) {
-            let primary =
-                number_of(&volume(&mut self.cluster, 1)["mirror"]["map"]["primary"]).expect("a primary");
-            if found[primary - 1].is_none() {
-                let read = self.cluster.export(primary, "data").read(0, SIZE as usize);
-                found[primary - 1] = Some(read.expect("a read after everything"));
-            } else {
-                assert!(self.cluster.node(primary).terminate().success());
-                self.restart(primary);
-                self.wait_in_sync();
-            }
-        }
-        let first = found[0].as_ref().expect("it was read");
-        for (number, copy) in (2..).zip(found[1..].iter().flatten()) {
-            let place = first.iter().zip(copy).position(|(one, other)| one != other);
+        let copies: Vec<Vec<u8>> = (1..=NODES).map(|number| self.copy_of(number)).collect();
+        for (number, copy) in (2..).zip(&copies[1..]) {
+            let place = copies[0].iter().zip(copy).position(|(one, other)| one != other);
             assert_eq!(place, None, "the first byte at which the copy of n{number} is not that of n1");
         }
         for number in 1..=NODES {
