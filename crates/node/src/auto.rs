@@ -19,6 +19,7 @@ use cards_policies::{Replacement, policy};
 use cards_probe::ReadTimes;
 use serde::{Deserialize, Serialize};
 
+use crate::alarm::Alarm;
 use crate::inquiry::{self, Question};
 use crate::node::Node;
 use crate::node::policies::{Chosen, InForce, VOLUMES_MAX};
@@ -27,6 +28,8 @@ use crate::sampling;
 
 /// Time between two rounds, at least.
 const ROUND: Duration = Duration::from_secs(2);
+/// The same while no volume here has `auto`: an idle daemon is woken by little.
+const IDLE: Duration = Duration::from_secs(5);
 /// A round is followed by so many times as much rest.
 const REST: u32 = 100;
 /// References that a node tells in a round at most, the last ones.
@@ -85,18 +88,20 @@ pub(crate) fn tell(
 /// Chooses, as long as this node runs; never ends.
 pub(crate) async fn run(node: &Arc<Node>) {
     let mut running: BTreeMap<String, Running> = BTreeMap::new();
+    let alarm = Alarm::new();
     loop {
         forget_old(node).await;
         let volumes = chosen_here(node);
         running.retain(|volume, _| volumes.contains_key(volume));
         said(node, |said| said.retain(|volume, _| volumes.contains_key(volume)));
+        let pause = if volumes.is_empty() { IDLE } else { ROUND };
         let mut worked = Duration::ZERO;
         for (volume, spec) in volumes {
             let (one, spent) = round(node, &volume, &spec, running.remove(&volume)).await;
             worked += spent;
             running.extend(one.map(|one| (volume, one)));
         }
-        tokio::time::sleep(ROUND.max(worked * REST)).await;
+        alarm.sleep(pause.max(worked * REST)).await;
     }
 }
 

@@ -27,6 +27,7 @@ pub(crate) const REGISTRY: &[Entry] = &[
     boot::ENTRY,
     training::ENTRY,
     model::ENTRY,
+    model::FLEET,
     oltp::ENTRY,
 ];
 

@@ -1,6 +1,7 @@
-//! Workloads that read the same data on many nodes: `scan`, `boot`, `model`, `training`.
+//! Workloads that read the same data on many nodes: `scan`, `boot`, `model`, `fleet`, `training`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use cards_trace::generate::generator;
 use cards_trace::{Op, Request};
@@ -106,6 +107,25 @@ fn every_node_loads_the_model_once_from_start_to_end() {
     }
     assert!(ends.values().all(|&end| end == 10 << 20));
     assert_eq!(sizes, BTreeSet::from([300 << 10, (10 << 20) % (300 << 10)]));
+}
+
+#[test]
+fn a_fleet_starts_apart_and_at_its_own_speeds() {
+    let spec = "gen:fleet:nodes=4,bytes=64MiB,request=300k,apart=10s,compute=1ms,slower=3";
+    let nodes = reads_per_block(requests(spec));
+    assert!(nodes.values().all(|blocks| blocks.len() == 16_384), "{:?}", nodes.keys());
+    let (mut first, mut compute) = (BTreeMap::new(), BTreeMap::<u32, Duration>::new());
+    for request in requests(spec) {
+        first.entry(request.node).or_insert(request.time);
+        *compute.entry(request.node).or_default() += request.compute;
+    }
+    assert!(first.iter().all(|(&node, &time)| time == Duration::from_secs(10) * node), "{first:?}");
+    let reads = (64_u32 << 20).div_ceil(300 << 10);
+    let mean = |node: u32| compute[&node].as_secs_f64() * 1000.0 / f64::from(reads);
+    // Drawn between 1 and 4 ms, with the deviation of a mean of 219 exponential gaps, 7 %.
+    assert!((0..4).all(|node| (0.8..4.9).contains(&mean(node))), "{compute:?}");
+    let means: BTreeSet<u64> = (0..4).map(|node| (mean(node) * 1000.0) as u64).collect();
+    assert!(means.last().unwrap() > &(means.first().unwrap() * 6 / 5), "{means:?}");
 }
 
 /// The samples in the order in which they are read, by node; a sample is known by its offset.
