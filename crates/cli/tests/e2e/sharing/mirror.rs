@@ -280,8 +280,7 @@ impl Scene {
         let place = self.random.below(DAMAGED);
         disk.write_all_at(&bytes, place).expect("a damage");
         println!("100 bytes at {place} of n{number}'s disk");
-        let primary =
-            number_of(&volume(&mut self.cluster, 1)["mirror"]["map"]["primary"]).expect("a primary");
+        let primary = self.primary(1).expect("a primary");
         let scrubbed = at(&mut self.cluster, primary, &["volume", "scrub", "data", "--rate", "0", "--json"]);
         let report: Value = serde_json::from_str(&scrubbed.stdout).unwrap_or_else(|_| panic!("{scrubbed}"));
         assert_eq!((scrubbed.status.code(), &report["damaged"]), (Some(0), &0.into()), "{report}");
@@ -368,13 +367,19 @@ impl Scene {
         history
     }
 
+    /// The primary, as a node knows.
+    fn primary(&mut self, asked: usize) -> Option<usize> {
+        number_of(&volume(&mut self.cluster, asked)["mirror"]["map"]["primary"])
+    }
+
     /// What a node's copy has: the node is the primary when all that were before it have ended.
     fn copy_of(&mut self, number: usize) -> Vec<u8> {
         let mut down = Vec::new();
         loop {
-            let primary = eventually(&format!("n{number} knows a primary that is up"), LONG, || {
-                number_of(&volume(&mut self.cluster, number)["mirror"]["map"]["primary"])
-                    .filter(|primary| !down.contains(primary))
+            // Whoever ends before it has heard that it is the primary hands nothing over.
+            let primary = eventually(&format!("n{number} knows a primary, which knows it too"), LONG, || {
+                let primary = self.primary(number).filter(|primary| !down.contains(primary))?;
+                (self.primary(primary) == Some(primary)).then_some(primary)
             });
             if primary == number {
                 break;
