@@ -64,6 +64,27 @@ fn the_pafs_study_runs_to_its_end_when_it_is_small() {
     );
 }
 
+/// The orders of bandwidths, whatever they are.
+#[test]
+fn arrays_scale_as_the_single_io_space_paper_says() {
+    let done = paper(&["sios", "--fast", "--json"]);
+    assert!(done.status.success(), "{done}");
+    let must = [
+        "SIOS-F6a.1",
+        "SIOS-F6a.2",
+        "SIOS-F6a.3",
+        "SIOS-F6b.1",
+        "SIOS-F6b.2",
+        "SIOS-F6b.3",
+        "SIOS-F7a.1",
+        "SIOS-F7b.1",
+        "SIOS-F7b.2",
+        "SIOS-F7c.1",
+        "SIOS-F7c.2",
+    ];
+    assert_hold(&verdicts(&done), &must);
+}
+
 #[test]
 fn the_page_and_its_pictures_are_written_and_the_same_with_any_number_of_jobs() {
     let written = |jobs: &str| -> BTreeMap<String, String> {
