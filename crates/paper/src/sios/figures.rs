@@ -73,7 +73,7 @@ const ALONE: &str = "A client alone finds every disk where its last read has end
     a disk, which then positions for each piece, while other disks are idle; a mirrored volume for each client keeps them apart. So 16 clients have 8 to \
     9 times what one has, and the paper's, which use a twentieth of what such disks give, perhaps 16 times.";
 const LATE: &str = "A primary sends a write that another column has not confirmed for 200 ms once more, with its bytes: on links of 12.5 MB/s \
-    with 16 clients that costs RAID-10 a tenth of its bandwidth (with repetitions ten times later it had 30 MB/s).";
+    with 16 clients that costs RAID-10 an eighth of its bandwidth (if all times of the groups are ten times as long it has 29.7 MB/s).";
 
 /// Figure 6.
 pub(super) fn by_clients(loads: &[Bandwidths]) -> Vec<Figure> {
