@@ -210,7 +210,10 @@ pub(crate) fn introduction(scale: Scale) -> Vec<String> {
             .to_owned(),
     ];
     if scale == Scale::Fast {
-        all.push("**Fast**: two seeds instead of eight.".to_owned());
+        all.push(
+            "**Fast**: two seeds instead of eight, which differ by more than some statements allow."
+                .to_owned(),
+        );
     }
     all
 }
