@@ -31,6 +31,7 @@ pub mod sharing;
 pub mod simulators;
 pub mod size;
 pub mod stats;
+pub mod stripes;
 pub mod suite;
 pub mod table1;
 pub mod warm;

@@ -15,7 +15,7 @@ use cards_bench::simulators::{self, SimulatorOptions};
 use cards_bench::size::{format_count, format_rate, format_size, parse_duration, parse_size};
 use cards_bench::suite::{Filter, Part};
 use cards_bench::table1::{self, Table1Options};
-use cards_bench::{Error, Uri, bare, interrupt, lanes, mirror, proc, remote};
+use cards_bench::{Error, Uri, bare, interrupt, lanes, mirror, proc, remote, stripes};
 use clap::{Args, Parser, Subcommand};
 use serde::Serialize;
 use serde_json::json;
@@ -44,6 +44,7 @@ Examples:
   cards-bench remote --json                          remote hits against a bare round trip
   cards-bench sharing                                what it costs that several nodes may write
   cards-bench mirror                                 mirrored volumes beside plain ones, about 3 minutes
+  cards-bench stripes                                volumes over many disks, about 8 minutes
   cards-bench table1 --disk-delay 12ms               Table 1 of the paper, with a modelled slow disk
   cards-bench coop                                   figures 2 to 5 of the paper, about 3 minutes
   cards-bench coop --rounds 1 --read-ahead off       the same block by block, about 7 minutes
@@ -69,6 +70,8 @@ enum Verb {
     Sharing(Common),
     /// Mirrored volumes beside plain ones: two copies, the death of a node, what is copied when it is back
     Mirror(MirrorArgs),
+    /// Volumes over many modelled disks: beside the disks' sum, and with 4 and 16 clients beside one server
+    Stripes(StripesArgs),
     /// The CARDs paper's Table 1 on this machine
     Table1(Common),
     /// The cooperative effect: the CARDs paper's figures 2 to 5 on this machine
@@ -214,6 +217,36 @@ struct MirrorArgs {
 }
 
 #[derive(Args)]
+struct StripesArgs {
+    /// Only these parts
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "PARTS")]
+    only: Vec<stripes::Part>,
+    /// Rounds per load: the median counts
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    rounds: u16,
+    /// How long the volume over four disks is loaded per round
+    #[arg(long, default_value = "3", value_parser = parse_duration)]
+    seconds: Duration,
+    /// Bytes per second of each of four modelled disks
+    #[arg(long, default_value = "20M", value_parser = parse_size)]
+    disk_rate: u64,
+    /// The same of each of sixteen
+    #[arg(long, default_value = "4M", value_parser = parse_size)]
+    client_rate: u64,
+    /// Start no further round after this time
+    #[arg(long, default_value = "25m", value_parser = parse_duration)]
+    budget: Duration,
+    /// Where the disks are made
+    #[arg(long, env = "TMPDIR", default_value = "/tmp")]
+    dir: PathBuf,
+    /// The 'cards' program [default: beside this one, or in PATH]
+    #[arg(long)]
+    cards: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Args)]
 struct SimulatorArgs {
     /// A trace file or a generator: all its requests are held in memory
     #[arg(long, default_value = "gen:sprite")]
@@ -310,6 +343,7 @@ fn run(verb: Verb) -> Result<(), Error> {
         Verb::Lanes(args) => measure_lanes(args),
         Verb::Sharing(common) => measure(common, |part| part == Part::Sharing),
         Verb::Mirror(args) => measure_mirror(args),
+        Verb::Stripes(args) => measure_stripes(args),
         Verb::Table1(common) => measure(common, |part| part == Part::Table1),
         Verb::Coop(common) => measure(common, |part| part == Part::Coop),
         Verb::Simulators(args) => measure_simulators(args),
@@ -463,6 +497,25 @@ fn measure_mirror(args: MirrorArgs) -> Result<(), Error> {
     args.output.print(&value, |style| {
         let warning = busy.map_or(String::new(), |load| format!("{}\n\n", warning(load)));
         warning + &mirror::format(&result, style) + "\n"
+    });
+    Ok(())
+}
+
+fn measure_stripes(args: StripesArgs) -> Result<(), Error> {
+    let site = Site::new(&args.dir, 0, args.cards)?;
+    let effort = Effort {
+        duration: args.seconds,
+        rounds: args.rounds.into(),
+        deadline: Instant::now() + args.budget,
+        seed: 1,
+    };
+    let busy = proc::busy();
+    let rates = stripes::Rates { sum: args.disk_rate, clients: args.client_rate };
+    let rows = stripes::run(&site, &args.only, rates, &effort)?;
+    let value = json!({ "rounds": args.rounds, "busy": busy, "rates": rates, "stripes": rows });
+    args.output.print(&value, |style| {
+        let warning = busy.map_or(String::new(), |load| format!("{}\n\n", warning(load)));
+        warning + &stripes::format(&rows, style)
     });
     Ok(())
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::figure::Figure;
 use crate::plan::{Plan, Results};
-use crate::{cards, pafs, page};
+use crate::{cards, pafs, page, sios};
 
 /// A paper whose figures are reproduced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,6 +14,8 @@ pub enum Paper {
     Cards,
     /// Cortes, Girona and Labarta, *Design Issues of a Cooperative Cache with no Coherence Problems*, IOPADS 1997.
     Pafs,
+    /// Ho, Hwang and Jin, *Design and Analysis of Clusters with Single I/O Space*.
+    Sios,
 }
 
 /// How large everything is.
@@ -37,6 +39,7 @@ pub struct Study {
 enum Figures {
     Cards(Box<cards::Runs>),
     Pafs(Box<pafs::Runs>),
+    Sios(Box<sios::Runs>),
 }
 
 /// What a study has found.
@@ -62,6 +65,7 @@ impl Study {
         let figures = match paper {
             Paper::Cards => Figures::Cards(Box::new(cards::Runs::new(&mut plan, scale))),
             Paper::Pafs => Figures::Pafs(Box::new(pafs::Runs::new(&mut plan, scale))),
+            Paper::Sios => Figures::Sios(Box::new(sios::Runs::new(&mut plan, scale))),
         };
         Self { plan, figures, scale }
     }
@@ -85,6 +89,9 @@ impl Study {
             }
             Figures::Pafs(runs) => {
                 ("pafs", pafs::TITLE, pafs::introduction(self.scale), runs.figures(&results))
+            }
+            Figures::Sios(runs) => {
+                ("sios", sios::TITLE, sios::introduction(self.scale), runs.figures(&results))
             }
         };
         Some(Findings { paper, title, fast: self.scale == Scale::Fast, introduction, figures })

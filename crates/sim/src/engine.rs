@@ -1,10 +1,12 @@
 //! The systems under study.
 
+mod array;
 mod bounds;
 mod cluster;
 mod pafs;
 mod xfs;
 
+pub use array::{Array, ArrayEngine, ArrayEvent};
 pub use bounds::{Bound, Foresight};
 pub use cluster::{Cluster, ClusterEvent};
 pub use pafs::{Mail, Pafs, PafsEvent, Place, Step};

@@ -47,6 +47,17 @@ pub struct Traffic {
     pub cpus_busy: u64,
 }
 
+/// Bytes of a disk that are read or written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Access {
+    /// Where they begin on the disk, in bytes.
+    pub offset: u64,
+    /// How many.
+    pub bytes: u64,
+    /// They are written.
+    pub is_write: bool,
+}
+
 /// The parts of one machine at work.
 #[derive(Debug)]
 pub struct Model {
@@ -73,7 +84,7 @@ struct DiskQueue {
     channels: Vec<Server>,
     /// Its bandwidth, which the channels share.
     bus: Server,
-    /// The block after the last one accessed.
+    /// The block after the last one accessed, or the byte, where a volume says which ([`Model::disk_access`]).
     next: Option<(u32, u64)>,
 }
 
@@ -293,6 +304,23 @@ impl Model {
             done = done.max(at);
         }
         done
+    }
+
+    /// A disk moves bytes that lie one after another on it, wherever a volume has them. As of blocks, a read that goes on where the last one
+    /// has ended need not position, and a write always has to. Returns when it is done.
+    pub fn disk_access(&mut self, now: Instant, disk: usize, access: Access) -> Instant {
+        let Access { offset, bytes, is_write } = access;
+        let blocks = bytes.div_ceil(self.machine.block_bytes.into());
+        let sequential = !is_write && self.disks[disk].next == Some((0, offset));
+        let seek = match (is_write, sequential) {
+            (true, _) => self.costs.write_seek,
+            (false, true) => self.costs.sequential_seek,
+            (false, false) => self.costs.read_seek,
+        };
+        let counted = if is_write { &mut self.traffic.disk_writes } else { &mut self.traffic.disk_reads };
+        *counted += blocks;
+        self.disks[disk].next = (!is_write).then_some((0, offset + bytes));
+        self.disk(now.0, disk, seek, bytes)
     }
 
     /// A channel positions, then moves its bytes when the others have moved theirs.

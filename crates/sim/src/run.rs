@@ -7,7 +7,7 @@ use cards_policies::policy;
 use cards_trace::{Op, Progress, Request, Source, TraceError};
 use hdrhistogram::Histogram;
 
-use crate::engine::{Bound, Cluster, Counts, Engine, Foresight, Pafs, Xfs};
+use crate::engine::{ArrayEngine, Bound, Cluster, Counts, Engine, Foresight, Pafs, Xfs};
 use crate::kernel::{Io, IoToken, Kernel, Scheduled};
 use crate::model::{Model, Traffic};
 use crate::processes::{Numbered, Processes};
@@ -127,6 +127,9 @@ pub fn run(
     if setup.module.is_some() {
         return Driver::new(setup, name, source, Cluster::new(setup)?).run(pace);
     }
+    if let Some(array) = &setup.array {
+        return Driver::new(setup, name, source, ArrayEngine::new(setup, array)?).run(pace);
+    }
     let (entry, _) = policy::parse(&setup.policy).map_err(SetupError::from)?;
     match entry.name {
         "glru" => Driver::new(setup, name, source, Bound::lru(setup)?).run(pace),
@@ -151,8 +154,9 @@ pub fn run_from(
     pace: &mut dyn Pace,
 ) -> Result<Report, RunError> {
     setup.check()?;
-    let needs_foresight =
-        setup.module.is_none() && policy::parse(&setup.policy).map_err(SetupError::from)?.0.name == "opt";
+    let needs_foresight = setup.module.is_none()
+        && setup.array.is_none()
+        && policy::parse(&setup.policy).map_err(SetupError::from)?.0.name == "opt";
     if !needs_foresight {
         return run(setup, name, &mut *open()?, pace);
     }

@@ -8,6 +8,7 @@ use cards_policies::replacement::GhostKind;
 use cards_policies::{Replacement, policy};
 use cards_user_policy::Module;
 
+use crate::engine::Array;
 use crate::machine::{Machine, MachineError};
 
 /// Everything about a run but the trace.
@@ -25,6 +26,9 @@ pub struct Setup {
     pub policy: String,
     /// The module that is the policy; [`Self::policy`] is then its name in reports.
     pub module: Option<Module>,
+    /// The volume that the nodes read and write past all caches, if it is an array of the machine's disks; the policy is then
+    /// a name in reports only.
+    pub array: Option<Array>,
     /// Which block leaves.
     pub replacement: Replacement,
     /// How it remembers evicted blocks.
@@ -112,6 +116,7 @@ impl Setup {
             block_bytes: machine.block_bytes,
             policy: policy.into(),
             module: None,
+            array: None,
             replacement: Replacement::Lru,
             ghosts: GhostKind::Hashed,
             disk_nodes: 1,
@@ -193,6 +198,9 @@ impl Setup {
         if self.cache_of_all() > BLOCKS_MAX {
             let value = format!("{} blocks at all nodes", self.cache_of_all());
             return bad("cache", value, "at most 2^31 blocks: take larger blocks");
+        }
+        if let Some(array) = &self.array {
+            array.check(self)?;
         }
         if let WarmUp::Share(share) = self.warm_up
             && !(0.0..=1.0).contains(&share)

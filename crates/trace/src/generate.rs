@@ -12,6 +12,7 @@
 mod agenda;
 mod boot;
 mod charisma;
+mod files;
 mod model;
 mod moment;
 mod oltp;

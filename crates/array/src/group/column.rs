@@ -51,6 +51,9 @@ pub(super) struct Column {
     /// Of these, writes that were not done because bytes around them do not fit their checksums: which.
     refused: BTreeMap<u64, Extent>,
     busy: BTreeSet<u64>,
+    /// What is being read or compared, for whom and under which number. What has no answer is asked for again, and a disk with a long queue would
+    /// be given it several times.
+    reading: BTreeSet<(NodeId, Term, u64)>,
     floor: u64,
     /// The same of earlier terms and processes: each has a release of its own.
     carried: Vec<Extent>,
@@ -112,6 +115,7 @@ impl Column {
             writes: BTreeMap::new(),
             refused: BTreeMap::new(),
             busy: BTreeSet::new(),
+            reading: BTreeSet::new(),
             floor: 0,
             carried: disk.dirty.iter().collect(),
             missed,
@@ -330,10 +334,14 @@ impl Column {
     /// Requests of a primary.
     pub(super) fn request<P: Clone>(&mut self, from: NodeId, message: Message<P>, out: &mut Outputs<P>) {
         match message {
-            Message::Get { term, number, extent } if self.passes(from, term, out) => {
+            Message::Get { term, number, extent }
+                if self.passes(from, term, out) && self.reading.insert((from, term, number)) =>
+            {
                 out.work(Work::Read { extent }, Purpose::Get { to: from, term, number });
             }
-            Message::Verify { term, number, extent } if self.passes(from, term, out) => {
+            Message::Verify { term, number, extent }
+                if self.passes(from, term, out) && self.reading.insert((from, term, number)) =>
+            {
                 out.work(Work::Verify { extent }, Purpose::Verify { to: from, term, number });
             }
             Message::Put { term, number, floor, extent, payload, missed, origin }
@@ -431,6 +439,9 @@ impl Column {
         result: Result<Option<P>, WorkError>,
         out: &mut Outputs<P>,
     ) {
+        if let Purpose::Get { to, term, number } | Purpose::Verify { to, term, number } = purpose {
+            self.reading.remove(&(to, term, number));
+        }
         let payload = match (result, &purpose) {
             (Ok(payload), _) => payload,
             (

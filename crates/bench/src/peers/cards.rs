@@ -90,6 +90,8 @@ pub enum Medium {
     Plain(u64),
     /// New managed disks, with copies of a volume of so many bytes at nodes 1 and 2.
     Mirror(u64),
+    /// A volume of this layout and so many bytes, over new managed disks of all nodes.
+    Array(&'static str, u64),
 }
 
 impl From<PathBuf> for Medium {
@@ -361,6 +363,9 @@ fn arguments(options: &ClusterOptions, holder: &Path, note: &Path) -> Vec<String
         Medium::File(path) => arguments.push(format!("--disk={}", path.display())),
         Medium::Plain(bytes) => arguments.push(format!("--size={bytes}")),
         Medium::Mirror(bytes) => arguments.extend(["--layout=raid1".to_owned(), format!("--size={bytes}")]),
+        Medium::Array(layout, bytes) => {
+            arguments.extend([format!("--layout={layout}"), format!("--size={bytes}")]);
+        }
     }
     if options.disk_rate > 0 {
         arguments.push(format!("--disk-rate={}", options.disk_rate));

@@ -28,7 +28,8 @@ Without --fast, pafs takes more than half an hour of processor time.
 Examples:
   cards paper cards --fast
   cards paper cards --out docs/papers
-  cards paper pafs --json")]
+  cards paper pafs --json
+  cards paper sios")]
 pub(crate) struct PaperVerb {
     /// Which paper
     #[arg(value_name = "PAPER")]
@@ -57,6 +58,8 @@ enum Name {
     Cards,
     /// Cortes, Girona and Labarta, Design Issues of a Cooperative Cache with no Coherence Problems (1997)
     Pafs,
+    /// Ho, Hwang and Jin, Design and Analysis of Clusters with Single I/O Space
+    Sios,
 }
 
 /// A study of a paper failed.
@@ -77,6 +80,7 @@ impl PaperVerb {
         let paper = match self.paper {
             Name::Cards => Paper::Cards,
             Name::Pafs => Paper::Pafs,
+            Name::Sios => Paper::Sios,
         };
         let signals = Signals::block();
         if let Some(directory) = &self.out {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 
 use serde_json::Value;
 
@@ -62,6 +63,39 @@ fn the_pafs_study_runs_to_its_end_when_it_is_small() {
         &verdicts(&done),
         &["PAFS-T1", "PAFS-T2", "PAFS-E.2", "PAFS-F2.3", "PAFS-F4.2", "PAFS-F5.3", "PAFS-F6.1", "PAFS-F7.2"],
     );
+}
+
+/// The orders of bandwidths, whatever they are; and the page and the pictures in `docs/papers` are those of this version.
+#[test]
+fn arrays_scale_as_the_single_io_space_paper_says() {
+    let directory = scratch();
+    let out = directory.path();
+    let done = paper(&["sios", "--json", "--out", out.to_str().unwrap()]);
+    assert!(done.status.success(), "{done}");
+    let must = [
+        "SIOS-F6a.1",
+        "SIOS-F6a.2",
+        "SIOS-F6a.3",
+        "SIOS-F6b.1",
+        "SIOS-F6b.2",
+        "SIOS-F6b.3",
+        "SIOS-F7a.1",
+        "SIOS-F7b.1",
+        "SIOS-F7b.2",
+        "SIOS-F7c.1",
+        "SIOS-F7c.2",
+    ];
+    assert_hold(&verdicts(&done), &must);
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/papers");
+    let plots = fs::read_dir(out.join("plots"))
+        .unwrap()
+        .map(|entry| Path::new("plots").join(entry.unwrap().file_name()));
+    let files: Vec<_> = plots.chain(["sios.md".into()]).collect();
+    assert_eq!(files.len(), 7);
+    for file in files {
+        let read = |directory: &Path| fs::read_to_string(directory.join(&file)).unwrap();
+        assert!(read(out) == read(&golden), "{}: run `cards paper sios --out docs/papers`", file.display());
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::parameter::Parameter;
 use super::spec::{SpecError, Values};
-use super::{Generator, boot, charisma, model, oltp, scan, sprite, training, webstone};
+use super::{Generator, boot, charisma, files, model, oltp, scan, sprite, training, webstone};
 
 /// A generator that people can name.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +29,7 @@ pub(crate) const REGISTRY: &[Entry] = &[
     model::ENTRY,
     model::FLEET,
     oltp::ENTRY,
+    files::ENTRY,
 ];
 
 /// All generators, for lists and documentation.

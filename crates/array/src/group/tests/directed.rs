@@ -8,7 +8,9 @@ use cards_core::{Duration, NodeId};
 use super::media::{SUMMED, UNITS};
 use super::world::{Faults, LEASE, MS, World};
 use crate::group::mistakes::Mistake;
-use crate::group::{Change, DropCause, Group, Marks, Member, Message, State};
+use crate::group::{
+    Change, Command, DropCause, Extent, Group, Marks, Member, Message, Output, State, Token, Work,
+};
 
 const QUIET: Faults = Faults { loss: 0, repeats: 0, late: 0, register_loss: 0, little_room: false };
 
@@ -778,4 +780,34 @@ fn a_repair_waits_for_no_disk_that_does_not_answer() {
         repaired += if copies == 3 { world.counts.repaired } else { 0 };
     }
     assert!(repaired > 0, "the third column has what the second one does not tell");
+}
+
+/// A primary repeats a read that has no answer. Its disk may have a queue that takes longer than that: it would never come to an end of it, if each
+/// repetition were one more read.
+#[test]
+fn a_disk_is_asked_once_for_a_read_that_takes_long() {
+    let (mut world, primary) = serving(1, 1, None);
+    world.clients_rest = true;
+    world.run(world.now + 10 * LEASE);
+    let (timing, mut reads) = (super::world::timing(), 0);
+    let begin = world.local(primary);
+    let group = world.nodes[primary].group.as_mut().expect("it serves");
+    let extent = Extent { offset: 0, length: SUMMED as u64 };
+    group.command(begin, Token(7), Command::Read { extent });
+    let (mut now, mut asked) = (begin, None);
+    while now < begin + timing.resend * 20 {
+        while let Some(output) = group.poll() {
+            if let Output::Work { op, work: Work::Read { .. } } = output {
+                (asked, reads) = (Some(op), reads + 1);
+            }
+        }
+        now = group.next_timeout(now).max(now + Duration::from_micros(1));
+        group.timeout(now);
+    }
+    assert_eq!(reads, 1);
+    group.done(now, asked.expect("the disk was asked"), Ok(Some(Default::default())));
+    let outputs = core::iter::from_fn(|| group.poll());
+    assert!(
+        outputs.into_iter().any(|output| matches!(output, Output::Done { token: Token(7), result: Ok(_) }))
+    );
 }
