@@ -18,7 +18,7 @@
 //! | `column` | a column at its node: what it takes, from which primary |
 //! | `primary` | the primary, from the first message of its term to the last |
 //! | `primary::repair` | units that do not fit their checksums, written anew from another column |
-//! | `mistakes` | deliberate ones, for the tests |
+//! | `mistakes` | deliberate ones, for the tests and the model |
 //!
 //! # Invariants
 //!
@@ -58,7 +58,7 @@ mod io;
 mod map;
 mod map_bytes;
 mod message;
-mod mistakes;
+pub mod mistakes;
 mod origins;
 mod primary;
 #[cfg(test)]
@@ -91,7 +91,7 @@ pub use primary::Size;
 ///
 /// A driver calls one of the methods with the present time, then [`Group::poll`] until there is no output, and
 /// [`Group::timeout`] at [`Group::next_timeout`].
-#[derive(Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Group<P> {
     me: Member,
     timing: GroupTiming,
@@ -122,7 +122,7 @@ pub struct Group<P> {
 }
 
 /// What the register was asked.
-#[derive(Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Asked {
     Nothing,
     Read,
@@ -138,6 +138,20 @@ impl<P: Clone> Group<P> {
     #[must_use]
     pub fn new(me: Member, disk: Disk, size: Size, timing: GroupTiming, now: Instant) -> Self {
         Self::making(me, disk, size, timing, now, Made::default())
+    }
+
+    /// The same with a deliberate mistake.
+    #[cfg(feature = "mistakes")]
+    #[must_use]
+    pub fn with_mistake(
+        me: Member,
+        disk: Disk,
+        size: Size,
+        timing: GroupTiming,
+        now: Instant,
+        mistake: Mistake,
+    ) -> Self {
+        Self::making(me, disk, size, timing, now, Made::new(mistake))
     }
 
     fn making(me: Member, disk: Disk, size: Size, timing: GroupTiming, now: Instant, made: Made) -> Self {

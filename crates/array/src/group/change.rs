@@ -7,7 +7,7 @@ use cards_core::Duration;
 use super::map::Member;
 
 /// What a change of the map has done, or what has begun because of it. Columns are named by their numbers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Change {
     /// A column gets no writes any more.
     Dropped {
@@ -66,7 +66,7 @@ pub enum Change {
 }
 
 /// Why a column was dropped.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum DropCause {
     /// It says that it takes nothing any more: its disk has failed, or its process ends.
     Ended,

@@ -21,7 +21,7 @@ use super::message::{Memory, Message, Report};
 use super::mistakes::{Made, Mistake};
 use super::origins::Origins;
 
-#[derive(Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Column {
     me: NodeId,
     pub(super) disk: Uuid,
@@ -74,7 +74,7 @@ pub(super) struct Column {
     primary_marks: Option<(NodeId, Term, Marks)>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Opening {
     term: Term,
     origins: Origins,

@@ -121,7 +121,7 @@ impl Promise {
 }
 
 /// A primary's right to serve.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub(super) struct Right {
     sequence: u64,
     /// Beacons that may still be acknowledged, and when they were sent.

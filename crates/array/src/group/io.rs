@@ -48,7 +48,7 @@ impl Record {
 pub struct Marks(pub u64);
 
 /// A column as its disk was opened.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Disk {
     /// The disk.
     pub disk: Uuid,
@@ -63,7 +63,7 @@ pub struct Disk {
 }
 
 /// An operation of the own column. Each has one answer, in any order.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Work<P> {
     /// Read bytes.
     Read {
@@ -94,7 +94,7 @@ pub enum Work<P> {
 }
 
 /// Why an operation of the own column was not done.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum WorkError {
     /// The disk has failed: nothing more is asked of the column.
     Disk,
@@ -104,7 +104,7 @@ pub enum WorkError {
 }
 
 /// A command to a group at its primary.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Command<P> {
     /// Read.
     Read {
@@ -131,7 +131,7 @@ pub enum Command<P> {
 }
 
 /// Why a command was not done.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum CommandError {
     /// This node does not order the group's commands.
     NotPrimary,
@@ -162,7 +162,7 @@ impl fmt::Display for CommandError {
 impl core::error::Error for CommandError {}
 
 /// What the register says.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Answer {
     /// It holds this map. A proposal of this process that was open before is this map, or was replaced by it, or is not taken
     /// any more.
@@ -176,7 +176,7 @@ pub enum Answer {
 }
 
 /// What the driver is to do.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Output<P> {
     /// Send a message to another node.
     Send {
@@ -225,7 +225,7 @@ pub enum Output<P> {
 }
 
 /// Outputs that the driver has not taken yet.
-#[derive(Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Outputs<P> {
     me: NodeId,
     pub(super) queue: VecDeque<Output<P>>,
@@ -236,7 +236,7 @@ pub(super) struct Outputs<P> {
 }
 
 /// What an operation of the column is for.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Purpose {
     Get { to: NodeId, term: Term, number: u64 },
     Verify { to: NodeId, term: Term, number: u64 },

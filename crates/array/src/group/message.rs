@@ -10,7 +10,7 @@ use super::map::{Map, Member, Term};
 use super::origins::{Origin, Origins};
 
 /// A message; `P` stands for the bytes of a write or a copy.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Message<P> {
     /// A primary asks for the right to serve.
     Beacon {
@@ -249,7 +249,7 @@ pub enum Memory {
 }
 
 /// What a column has when it is sealed.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Report {
     /// What its process remembers.
     pub memory: Memory,

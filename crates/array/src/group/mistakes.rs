@@ -1,4 +1,6 @@
-//! Deliberate mistakes, one at a time, to show that the tests' world finds them.
+//! Deliberate mistakes, one at a time, to show that the tests' world and the model find them.
+//!
+//! Outside tests and without the feature `mistakes` no machine can make one.
 
 use super::extents::EXTENTS_MAX;
 use super::origins::{APPLIED_MAX, ORIGINS_MAX};
@@ -21,7 +23,7 @@ pub(super) struct Bounds {
 
 /// A mistake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Mistake {
+pub enum Mistake {
     /// A primary serves after its right has ended.
     ServeWithoutRight,
     /// A node takes over, and a column seals for another node, while its promise lasts.
@@ -74,25 +76,25 @@ pub(super) enum Mistake {
     AnswerAtHandOver,
 }
 
-/// The mistake that a machine makes, and how much it remembers: none, and all that is allowed, outside tests.
+/// The mistake that a machine makes, and how much it remembers: none, and all that is allowed, in the program.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub(super) struct Made {
-    #[cfg(test)]
+    #[cfg(any(test, feature = "mistakes"))]
     mistake: u8,
     /// It remembers next to nothing.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "mistakes"))]
     pub(super) has_little_room: bool,
 }
 
 impl Made {
-    #[cfg(test)]
+    #[cfg(any(test, feature = "mistakes"))]
     pub(super) const fn new(mistake: Mistake) -> Self {
         Self { mistake: mistake as u8 + 1, has_little_room: false }
     }
 
     /// How much the machine remembers.
     pub(super) const fn bounds(self) -> Bounds {
-        #[cfg(test)]
+        #[cfg(any(test, feature = "mistakes"))]
         if self.has_little_room {
             return Bounds { extents: 1, copied: 1, applied: 2, origins: 2, open: 2 };
         }
@@ -105,12 +107,12 @@ impl Made {
         }
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "mistakes"))]
     pub(super) const fn is(self, mistake: Mistake) -> bool {
         self.mistake == mistake as u8 + 1
     }
 
-    #[cfg(not(test))]
+    #[cfg(not(any(test, feature = "mistakes")))]
     pub(super) const fn is(self, _: Mistake) -> bool {
         false
     }

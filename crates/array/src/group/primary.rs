@@ -44,7 +44,7 @@ pub struct Size {
 /// [`GroupTiming::put_timeout`] is dropped, and one on a slow disk is not, however much there is to write.
 pub(super) const OPEN_MAX: u64 = 16 << 20;
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 enum Stage {
     Sealing,
     Reconciling,
@@ -54,7 +54,7 @@ enum Stage {
 }
 
 /// Columns, a bit each.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 struct Mask(u8);
 
 impl Mask {
@@ -96,7 +96,7 @@ impl FromIterator<u8> for Mask {
 }
 
 /// What bytes are moved for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Reason {
     Command(Token),
     Reconcile,
@@ -110,7 +110,7 @@ enum Reason {
     },
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Put<P> {
     extent: Extent,
     payload: P,
@@ -158,7 +158,7 @@ impl<P> Put<P> {
 }
 
 /// Another process is to be the primary.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct HandOver {
     pub(super) to: Member,
     /// This process ends, and its column with it.
@@ -166,14 +166,14 @@ pub(super) struct HandOver {
 }
 
 /// A write that has not begun.
-#[derive(Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Write<P> {
     extent: Extent,
     payload: P,
     origin: Option<Origin>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Get {
     extent: Extent,
     from: u8,
@@ -190,7 +190,7 @@ struct Get {
 
 /// When what costs bytes is sent again: after a pause that doubles each time, up to [`Again::LONGEST`] times the first one. A disk or a link
 /// that is slow would else be given all of it several times.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Again {
     at: Instant,
     pause: Duration,
@@ -214,7 +214,7 @@ impl Again {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Harden {
     /// None: the column being filled is to be admitted.
     token: Option<Token>,
@@ -222,7 +222,7 @@ struct Harden {
 }
 
 /// The column that is being filled.
-#[derive(Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Fill {
     column: u8,
     /// What is not copied yet.
@@ -237,7 +237,7 @@ struct Fill {
     copied_before: u64,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 enum FillStep {
     Copying,
     /// Copies are being made durable. Writes and flushes wait for the column from now on: what is flushed before it is admitted
@@ -248,7 +248,7 @@ enum FillStep {
     Proposed,
 }
 
-#[derive(Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Primary<P> {
     me: Member,
     timing: GroupTiming,

@@ -38,6 +38,7 @@ mod metrics;
 mod mirror;
 mod mirror_full;
 mod mirror_members;
+mod mirror_power;
 mod mirror_rot;
 mod mirror_scrubs;
 mod mirror_swap;

@@ -33,7 +33,7 @@ fn a_swap_area_survives_the_death_of_each_primary() {
         at(&mut cluster, 3, &["volume", "attach", "data"]).status.success().then_some(())
     });
     let variables = [("PORT", PORT.to_string()), ("EXPORT", "data".to_owned())];
-    let guest = namespace.start(dir.path(), "guest", "swap.sh", Path::new("/dev/null"), &variables);
+    let guest = namespace.start(dir.path(), 0, "guest", "swap.sh", Path::new("/dev/null"), &variables);
     let log = dir.path().join("guest.log");
     let said = |what: &str| {
         eventually(&format!("{what:?} of the guest: {}", guest.log()), 2 * LONG, || {

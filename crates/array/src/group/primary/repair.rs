@@ -18,7 +18,7 @@ use cards_core::Instant;
 use super::{Mask, refuse};
 
 /// A repair that has ended.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Mended {
     /// The read or write that has found the damage.
     of: u64,

@@ -335,6 +335,46 @@ fn a_primary_that_begins_anew_has_outlived_nobody() {
     assert!(anew > 0, "none has begun anew");
 }
 
+/// A primary that is cut off from the next one hears of it from the register, and ends its term by that alone.
+#[test]
+fn a_primary_that_finds_another_one_in_the_register_steps_down() {
+    for seed in 0..20 {
+        let (mut world, last) = serving(seed, 2, None);
+        let next = 1 - last;
+        world.cuts.extend([(last, next), (next, last)]);
+        world.register_cuts.insert(last);
+        world.run(world.now + LEASE * 10);
+        let leads =
+            |world: &World| world.nodes[last].group.as_ref().is_some_and(|group| group.map().is_some());
+        assert_eq!((world.register.primary.node, leads(&world)), (NodeId(next as u16), true), "seed {seed}");
+        world.register_cuts.clear();
+        world.run(world.now + LEASE * 5);
+        assert!(world.wrong.is_none() && !leads(&world), "seed {seed}");
+    }
+}
+
+/// A node whose last claim outlived another one was handed the group since: that one has been the primary meanwhile, and its word is waited for.
+#[test]
+fn a_primary_that_was_handed_the_group_has_outlived_nobody() {
+    for seed in 0..20 {
+        let (mut world, last) = serving(seed, 2, None);
+        let next = 1 - last;
+        world.run(world.now + LEASE * 20);
+        world.crash(last, false);
+        world.run(world.now + LEASE * 10);
+        let outlived = |world: &World| world.nodes[next].group.as_ref().and_then(Group::outlived);
+        assert_eq!(outlived(&world), Some(NodeId(last as u16)), "seed {seed}");
+        world.start(last);
+        world.run(world.now + LEASE * 10);
+        for (from, to) in [(next, last), (last, next)] {
+            world.hand_over(from, to);
+            world.run(world.now + LEASE * 5);
+            assert!(world.wrong.is_none() && world.nodes[to].serves, "seed {seed}");
+        }
+        assert_eq!(outlived(&world), None, "seed {seed}");
+    }
+}
+
 /// The register's nodes tell all of its maps, and may tell the primary of its own before they answer it.
 #[test]
 fn a_claim_that_is_heard_of_before_the_register_answers_is_the_same_claim() {

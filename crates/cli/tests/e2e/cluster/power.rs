@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::harness::client::Client;
 use crate::harness::cluster::{CARDS, Cluster};
-use crate::harness::guest::{HOST, Namespace, missing_guest};
+use crate::harness::guest::{self, DiskNode, HOST, Namespace, missing_guest};
 use crate::harness::plan::{Coordinator, Disk, Plan};
 use crate::harness::process::run;
 use crate::harness::tools::skip_if;
@@ -111,19 +111,11 @@ fn a_flush_after_the_death_of_a_machine_fails_once() {
     plan.disk_wait = "90s";
     // The registry is not in the machine that dies.
     plan.coordinator = Coordinator::Embedded { keeper: 2, apart: None, lease: "1s" };
-    plan.nodes[0].address = ([10, 77, 0, 2], 7000).into();
+    plan.nodes[0].address = (guest::address(0), 7000).into();
     plan.nodes[1].address = (HOST, 7001).into();
-    let mut cluster = Cluster::down(plan);
-    // The guest has no writable directory but its own, and one of the host's that outlives it.
-    let (config, state) = (dir.path().join("guest.toml"), cluster.plan.runtime_dir(0).join("state"));
-    let text = fs::read_to_string(dir.path().join("n1.toml")).unwrap();
-    let runtime = cluster.plan.runtime_dir(0).display().to_string();
-    fs::write(&config, text.replace(&runtime, "/run/n1")).unwrap();
-    let shown = |path: &Path| path.display().to_string();
-    let variables = [("CARDS", CARDS.to_owned()), ("CONFIG", shown(&config)), ("STATE", shown(&state))];
-    let boot = |life: &str| namespace.start(dir.path(), life, "disk-node.sh", &image, &variables);
-
-    let mut machine = boot("first");
+    let mut cluster = Cluster::down(plan.clone());
+    let node = DiskNode { index: 0, tap: 0, image: &image, writeback: 0 };
+    let mut machine = namespace.start_node(&plan, &node, 1);
     cluster.node(2).spawn();
     let export = cluster.export(2, "disk");
     eventually("the volume is served", LONG, || export.read(0, 512).ok());
@@ -132,7 +124,7 @@ fn a_flush_after_the_death_of_a_machine_fails_once() {
     writer.flush().unwrap();
     (1..40).for_each(|block| writer.write(block * BLOCK as u64, &[2; BLOCK]).unwrap());
     machine.kill();
-    let _machine = boot("second");
+    let _machine = namespace.start_node(&plan, &node, 2);
 
     let error = writer.flush().expect_err("what was written is gone");
     assert_eq!(error.raw_os_error(), Some(libc::EIO), "{error}");

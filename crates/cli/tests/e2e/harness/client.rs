@@ -13,6 +13,7 @@ pub(crate) const CMD_READ: u16 = 0;
 pub(crate) const CMD_WRITE: u16 = 1;
 const CMD_DISC: u16 = 2;
 pub(crate) const CMD_FLUSH: u16 = 3;
+const FLAG_FUA: u16 = 1;
 pub(crate) const OPT_GO: u32 = 7;
 const REP_INFO: u32 = 3;
 const REP_ACK: u32 = 1;
@@ -156,10 +157,21 @@ impl Client {
 
     /// Sends a request and returns its cookie; cookies count from 1.
     pub(crate) fn send(&mut self, command: u16, offset: u64, length: u32, data: &[u8]) -> io::Result<u64> {
+        self.send_flagged(0, command, offset, length, data)
+    }
+
+    fn send_flagged(
+        &mut self,
+        flags: u16,
+        command: u16,
+        offset: u64,
+        length: u32,
+        data: &[u8],
+    ) -> io::Result<u64> {
         self.cookie += 1;
         let mut bytes = Vec::with_capacity(28 + data.len());
         bytes.extend(REQUEST_MAGIC.to_be_bytes());
-        bytes.extend(0u16.to_be_bytes());
+        bytes.extend(flags.to_be_bytes());
         bytes.extend(command.to_be_bytes());
         bytes.extend(self.cookie.to_be_bytes());
         bytes.extend(offset.to_be_bytes());
@@ -198,6 +210,12 @@ impl Client {
 
     pub(crate) fn write(&mut self, offset: u64, data: &[u8]) -> io::Result<()> {
         let cookie = self.send(CMD_WRITE, offset, data.len() as u32, data)?;
+        self.done(cookie)
+    }
+
+    /// The same, and it is durable when it is answered.
+    pub(crate) fn write_durably(&mut self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let cookie = self.send_flagged(FLAG_FUA, CMD_WRITE, offset, data.len() as u32, data)?;
         self.done(cookie)
     }
 

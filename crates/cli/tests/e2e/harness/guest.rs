@@ -1,14 +1,17 @@
 //! Linux in a process: User-mode Linux with the host's tools, in a network namespace with the server under test.
 
+use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use super::data;
+use super::cluster::CARDS;
+use super::plan::Plan;
 use super::process::{Finished, Process, run, sh};
 use super::tools::{is_root, missing};
+use super::{SHORT, data, eventually};
 
-/// The host's side of the link between the namespace and the guest.
-pub(crate) const HOST: [u8; 4] = [10, 77, 0, 1];
+/// The host's side of the link between the namespace and the first guest.
+pub(crate) const HOST: [u8; 4] = host(0);
 /// A boot and the guest's whole script; a few seconds on an idle machine.
 const LIMIT: Duration = Duration::from_secs(100);
 
@@ -25,15 +28,51 @@ pub(crate) fn missing_guest() -> Option<String> {
     })
 }
 
-/// A network namespace with loopback and a tap device, held by a process that sleeps in it.
+/// The host's side of the link to the guest at tap device `tap`, each of which has a network of its own.
+const fn host(tap: usize) -> [u8; 4] {
+    [10, 77, tap as u8, 1]
+}
+
+/// The guest's side.
+pub(crate) const fn address(tap: usize) -> [u8; 4] {
+    [10, 77, tap as u8, 2]
+}
+
+fn shown([a, b, c, d]: [u8; 4]) -> String {
+    format!("{a}.{b}.{c}.{d}")
+}
+
+/// A disk node that is a machine of its own.
+pub(crate) struct DiskNode<'a> {
+    /// The node's place in the plan.
+    pub(crate) index: usize,
+    /// The tap device of its machine.
+    pub(crate) tap: usize,
+    /// Its disk, which it knows as `/dev/ubda`.
+    pub(crate) image: &'a Path,
+    /// After how many hundredths of a second its kernel writes back what nobody asks for; 0: never.
+    pub(crate) writeback: u64,
+}
+
+/// A network namespace with loopback and tap devices, held by a process that sleeps in it.
 pub(crate) struct Namespace(Process);
 
 impl Namespace {
     pub(crate) fn new(dir: &Path) -> Namespace {
-        let [a, b, c, d] = HOST;
+        Namespace::of(dir, 1)
+    }
+
+    /// The same with so many tap devices, whose guests reach each other.
+    pub(crate) fn of(dir: &Path, taps: usize) -> Namespace {
+        let tap = |tap| {
+            let host = shown(host(tap));
+            format!(
+                "ip tuntap add tap{tap} mode tap && ip addr add {host}/24 dev tap{tap} && ip link set tap{tap} up && "
+            )
+        };
+        let taps: String = (0..taps).map(tap).collect();
         let script = format!(
-            "ip link set lo up && ip tuntap add tap0 mode tap && ip addr add {a}.{b}.{c}.{d}/24 dev tap0 && \
-             ip link set tap0 up && echo ready && exec sleep 600"
+            "ip link set lo up && {taps} echo 1 > /proc/sys/net/ipv4/ip_forward && echo ready && exec sleep 3600"
         );
         let argv = ["unshare", "--net", "sh", "-c", &script].map(String::from);
         let mut holder = Process::spawn(&argv, &dir.join("namespace.log"));
@@ -67,11 +106,36 @@ impl Namespace {
         run(&argv.iter().map(String::as_str).collect::<Vec<_>>(), LIMIT)
     }
 
-    /// Boots a guest called `name` whose first process is `script` of `tests/uml`, and whose first disk is `image`. It ends
+    /// Boots the machine of a node of `plan` whose files are written; `life` counts its boots.
+    pub(crate) fn start_node(&self, plan: &Plan, node: &DiskNode<'_>, life: usize) -> Process {
+        let DiskNode { index, tap, image, writeback } = *node;
+        let (name, runtime) = (&plan.nodes[index].name, plan.runtime_dir(index));
+        // The guest has no writable directory but its own, and one of the host's that outlives it.
+        let (config, own) = (plan.dir.join(format!("{name}.guest.toml")), format!("/run/{name}"));
+        let text = fs::read_to_string(plan.dir.join(format!("{name}.toml"))).expect("the node's file");
+        fs::write(&config, text.replace(&runtime.display().to_string(), &own)).expect("room for a file");
+        let variables = [
+            ("CARDS", CARDS.to_owned()),
+            ("CONFIG", config.display().to_string()),
+            ("RUNTIME", own),
+            ("STATE", runtime.join("state").display().to_string()),
+            ("ADDRESS", shown(address(tap))),
+            ("GATEWAY", shown(host(tap))),
+            ("WRITEBACK", writeback.to_string()),
+        ];
+        // The machine before may be about to end.
+        let look =
+            format!("nsenter --target {} --net -- ip link show tap{tap} | grep -q NO-CARRIER", self.pid());
+        eventually("a free network port", SHORT, || sh(&look, SHORT).status.success().then_some(()));
+        self.start(&plan.dir, tap, &format!("{name}.{life}"), "disk-node.sh", image, &variables)
+    }
+
+    /// Boots a guest called `name` at a tap device, whose first process is `script` of `tests/uml`, and whose first disk is `image`. It ends
     /// when its process is killed, and its page cache with it.
     pub(crate) fn start(
         &self,
         dir: &Path,
+        tap: usize,
         name: &str,
         script: &str,
         image: &Path,
@@ -85,7 +149,7 @@ impl Namespace {
         let command = format!(
             "exec nsenter --target {pid} --net -- env LD_PRELOAD={shim} TMPDIR={at} unshare --pid --fork --kill-child \
              linux.uml mem=256M root=/dev/root rootfstype=hostfs rootflags=/ ro init={init} con=null con0=null,fd:1 \
-             quiet uml_dir={at}/ umid={name} ubda={image} vec0:transport=tap,ifname=tap0,depth=64,gro=1{variables}"
+             quiet uml_dir={at}/ umid={name} ubda={image} vec0:transport=tap,ifname=tap{tap},depth=64,gro=1{variables}"
         );
         Process::spawn(&["sh", "-c", &command].map(String::from), &dir.join(format!("{name}.log")))
     }
