@@ -212,6 +212,14 @@ impl Client {
         self.done(&Request::RemoveVolume { volume: name.into() })
     }
 
+    /// Has a volume over managed disks become larger.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn resize_volume(&mut self, name: &str, size: u64) -> Result<(), ClientError> {
+        self.done(&Request::ResizeVolume { volume: name.into(), size })
+    }
+
     /// Has a copy of a volume replaced by one on another managed disk.
     ///
     /// # Errors

@@ -46,7 +46,7 @@ pub use headline::uptime;
 pub use io::{Io, Op, OpIo};
 pub use latency::{LATENCY_BUCKETS, Latencies, bucket_begin_us, bucket_of};
 pub use managed_disk::ManagedDisk;
-pub use mirror::{CopyState, Mirror, MirrorCopy, MirrorMap, MirrorState, NewVolume, Part, Striped};
+pub use mirror::{CopyState, Growing, Mirror, MirrorCopy, MirrorMap, MirrorState, NewVolume, Part, Striped};
 pub use pins::{PIN_RANGES_MAX, PinOrder, PinnedVolume, Pins};
 pub use policies::{Auto, Chooser, ChosenPolicy, LoadedModule, MODULE_PART_BYTES, Policies, PolicyOrder};
 pub use recording::{Demand, DemandKind, Recorded, RecordedVolume, Recording};
@@ -109,6 +109,13 @@ pub enum Request {
     RemoveVolume {
         /// Its name.
         volume: String,
+    },
+    /// Have such a volume become larger, while it serves: [`Reply::Done`]. It has the new size some time later: see [`Volume::mirror`].
+    ResizeVolume {
+        /// Its name.
+        volume: String,
+        /// The size, in bytes: a multiple of 4096.
+        size: u64,
     },
     /// Have a copy of such a volume replaced by one on another managed disk, while it serves: [`Reply::Done`]. The copy is made, filled
     /// and in sync some time later: see [`Volume::mirror`].
@@ -440,6 +447,7 @@ mod tests {
                 policy: Some(PolicySpec::named("hdc")),
             }),
             Request::RemoveVolume { volume: "data".into() },
+            Request::ResizeVolume { volume: "data".into(), size: 1 << 31 },
             Request::ReplaceCopy { volume: "data".into(), from: "n1".into(), to: Some("n4:fast".into()) },
             Request::ForceVolume { volume: "data".into(), node: "n2".into(), epoch: 7 },
             Request::Limit {

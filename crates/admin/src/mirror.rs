@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use cards_config::PolicySpec;
+use cards_config::{PolicySpec, size};
 use serde::{Deserialize, Serialize};
 
 /// A volume to be created over managed disks of several nodes.
@@ -47,6 +47,28 @@ pub struct Mirror {
     pub copied: u64,
     /// Which node orders its writes, and since when; none before it is made.
     pub map: Option<MirrorMap>,
+    /// While it becomes larger.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grows: Option<Growing>,
+}
+
+/// A volume that becomes larger, or a part of one. It has its old size until all of it can be used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Growing {
+    /// The size that it is to have, in bytes.
+    pub to: u64,
+    /// The nodes that have not yet done what is due: given their copies the space, or, the primary, begun to take writes there.
+    pub waits_for: Vec<String>,
+}
+
+impl Growing {
+    fn health(&self) -> String {
+        let waits = match self.waits_for.as_slice() {
+            [] => String::new(),
+            nodes => format!(", waits for {}", nodes.join(", ")),
+        };
+        format!("; grows to {}{waits}", size::human(self.to))
+    }
 }
 
 impl Mirror {
@@ -81,7 +103,12 @@ impl Mirror {
                         (&copy.node, &copy.disk, copy.replaced_by.as_deref().unwrap_or_default());
                     format!(", {node}:{disk} is being replaced by {by}")
                 });
-                format!("{} of {count} copies in sync{}", in_sync.min(count), leaving.collect::<String>())
+                let grows = self.grows.as_ref().map(Growing::health).unwrap_or_default();
+                format!(
+                    "{} of {count} copies in sync{}{grows}",
+                    in_sync.min(count),
+                    leaving.collect::<String>()
+                )
             }
             MirrorState::Making => format!("being made, waits for {}", self.waits_for().join(", ")),
             MirrorState::Removing => format!("being removed, waits for {}", self.waits_for().join(", ")),
@@ -103,6 +130,9 @@ pub struct Striped {
     pub state: MirrorState,
     /// Its parts, in their order.
     pub parts: Vec<Part>,
+    /// While it becomes larger.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grows: Option<Growing>,
 }
 
 /// One group of a volume that is shared among several.
@@ -142,14 +172,16 @@ impl Striped {
             MirrorState::Ready => {
                 let whole = self.parts.iter().filter(|part| part.mirror.is_whole()).count();
                 let all = self.parts.len();
-                match self.has_copies() {
+                let grows = self.grows.as_ref().map(Growing::health).unwrap_or_default();
+                let health = match self.has_copies() {
                     true if all == 1 => format!("{whole} of 1 part has all copies in sync"),
                     true => format!("{whole} of {all} parts have all copies in sync"),
                     false if all == 1 => {
                         "1 part, on one disk: it does not survive the loss of that".to_owned()
                     }
                     false => format!("{all} parts, each on one disk: it does not survive the loss of any"),
-                }
+                };
+                health + &grows
             }
         }
     }

@@ -176,6 +176,30 @@ impl<P: Clone> Group<P> {
         }
     }
 
+    /// Bytes of the group's columns, as far as this one has grown.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.size.bytes
+    }
+
+    /// The own column has so many bytes on its disk now. What is behind its end is zero at all columns until each has as many: so
+    /// a fill that has begun misses nothing, and one that begins copies at most zeroes to a column that has fewer.
+    pub fn grow(&mut self, bytes: u64) {
+        if self.made.is(Mistake::FillAsBefore) {
+            return;
+        }
+        self.size.bytes = self.size.bytes.max(bytes);
+        if let Some(primary) = &mut self.primary {
+            primary.grow(self.size);
+        }
+    }
+
+    /// A column that has fewer bytes from the beginning.
+    #[cfg(test)]
+    pub(crate) const fn shrink(&mut self, bytes: u64) {
+        self.size.bytes = bytes;
+    }
+
     /// Whether this node may tell anything to the group's clients now.
     #[must_use]
     pub fn serves(&self, now: Instant) -> bool {

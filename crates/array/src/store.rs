@@ -6,8 +6,8 @@
 //!   are written; a page of checksums is written only while all regions that it is of are dirty, since it may be torn; a bit is
 //!   cleared only after a sync that began when all data and all pages of checksums of the region had been written.
 //! - **What is in two slots is never both.** See `tables`.
-//! - **Nobody sees what a piece had before it was his.** A column is entered after its pieces are zero and durable; pieces
-//!   without a column are free when the disk is opened.
+//! - **Nobody sees what a piece had before it was his.** A column is entered, and has a new size, after its pieces are zero and
+//!   durable; pieces without a column, or beyond its end, are free when the disk is opened.
 //!
 //! # What a caller sees to
 //!
@@ -26,7 +26,7 @@
 //! | `sums` | checksums in memory |
 //! | `settle` | checksums to the disk, and regions clean again |
 //! | `copies` | columns that are copies: what a group has written, and what others have missed |
-//! | `making` | columns that come and go |
+//! | `making` | columns that come, grow and go |
 
 mod copies;
 mod effect;
@@ -391,6 +391,11 @@ impl Store {
         }
         let pieces = self.columns.get(&key).ok_or(StoreError::NoColumn)?;
         Place::of(self.sizes(), pieces, offset, length)
+    }
+
+    /// What the table says of a column.
+    fn column(&self, key: ColumnKey) -> Option<&Column> {
+        self.columns().find(|column| ColumnKey::from(*column) == key)
     }
 
     /// Page and entry of the column table that a column has.

@@ -269,6 +269,32 @@ pub enum Change {
         /// Its name.
         volume: String,
     },
+    /// Have a volume over managed disks become larger: its columns are given the space by their nodes, then its primaries take commands for
+    /// it, and then it has the new size.
+    GrowVolume {
+        /// Its name.
+        volume: String,
+        /// The size, in bytes.
+        bytes: u64,
+    },
+    /// Tell that the column of a group that grows has its new size on its disk, durably.
+    ColumnGrown {
+        /// The column.
+        column: ToldColumn,
+        /// The size, in bytes.
+        bytes: u64,
+    },
+    /// Tell that the primary of a group takes commands up to its new size.
+    SizeServed {
+        /// The member that has it.
+        seat: Seat,
+        /// The number of the group.
+        number: u32,
+        /// The epoch of the map in which it took over.
+        since: u64,
+        /// The size, in bytes.
+        bytes: u64,
+    },
     /// Have a copy of a volume replaced by one on another managed disk.
     ReplaceColumn {
         /// The volume.
@@ -349,6 +375,8 @@ impl Change {
             | Self::Detach { seat, .. }
             | Self::PutManagedDisk { seat, .. }
             | Self::ColumnMade(ToldColumn { seat, .. })
+            | Self::ColumnGrown { column: ToldColumn { seat, .. }, .. }
+            | Self::SizeServed { seat, .. }
             | Self::ColumnRemoved(ToldColumn { seat, .. }) => Some(seat),
             Self::Expire
             | Self::Forget { .. }
@@ -362,6 +390,7 @@ impl Change {
             | Self::CreateGroup(_)
             | Self::CreateStriped(_)
             | Self::RemoveGroup { .. }
+            | Self::GrowVolume { .. }
             | Self::ReplaceColumn { .. }
             | Self::ForceMap { .. }
             | Self::PutMap(_)

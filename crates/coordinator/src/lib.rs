@@ -78,10 +78,10 @@ pub use led::{LedError, LedOutput, LedRegistry};
 pub use local::{Blank, Local, LocalConfig, Opened, RecoverError, Survivor, earlier_records};
 pub use record::{
     AttachMode, Attachment, BUNDLE_BYTES, Certificate, ColumnState, Damage, Disk, GROUP_NUMBER_MIN,
-    GroupColumn, GroupMap, GroupNumbers, GroupState, GroupVolume, HEAD, Head, ManagedDisk, Member,
+    GroupColumn, GroupMap, GroupNumbers, GroupState, GroupVolume, Growth, HEAD, Head, ManagedDisk, Member,
     MemberState, PARTS_MAX, Record, SCHEMA, Store, StripedVolume, Volume, Write, part_name,
 };
-pub use refusal::{DiskSpace, Refusal};
+pub use refusal::{DiskSpace, GrowthSpace, Refusal};
 pub use registry::{
     ADDRESS_BYTES_MAX, ATTACHMENTS_MAX, CERTIFICATES_MAX, DEATHS_MAX, DISKS_MAX, DOMAIN_BYTES_MAX, Effects,
     GROUPS_MAX, LeaseChange, MANAGED_DISKS_MAX, MEMBERS_MAX, NAME_BYTES_MAX, POLICY_BYTES_MAX, REMOVALS_MAX,

@@ -16,7 +16,8 @@ use crate::ids::{Epoch, History, Incarnation, Revision, WallClock};
 use crate::seat::Seat;
 
 pub use group::{
-    ColumnState, GROUP_NUMBER_MIN, GroupColumn, GroupMap, GroupNumbers, GroupState, GroupVolume, ManagedDisk,
+    ColumnState, GROUP_NUMBER_MIN, GroupColumn, GroupMap, GroupNumbers, GroupState, GroupVolume, Growth,
+    ManagedDisk,
 };
 pub(crate) use group::{exclusivity, hex, uuid_digits, uuid_list};
 pub(crate) use striped::text;

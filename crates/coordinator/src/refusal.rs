@@ -31,6 +31,25 @@ impl DiskSpace {
     }
 }
 
+/// A disk that has too little room for a volume that is to grow.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct GrowthSpace {
+    /// The disk, as `NODE:DISK`.
+    pub disk: String,
+    /// What the volume needs there beyond what it has, in bytes.
+    pub needed: u64,
+    /// Bytes that are free there, and not spoken for.
+    pub room: u64,
+}
+
+/// Disks, with what a volume needs there and what they have.
+fn lacking(disks: &[GrowthSpace]) -> String {
+    let one = |GrowthSpace { disk, needed, room }: &GrowthSpace| {
+        format!("disk {disk} would have to have {needed} more for it, and has room for {room}")
+    };
+    disks.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
 /// The volume that a part is one of, as commands take it: `data` of `data (part 3)` and `data/3`.
 fn whole(volume: &str) -> &str {
     let named = volume.split_once(" (part ").map_or(volume, |(whole, _)| whole);
@@ -495,6 +514,60 @@ pub enum Refusal {
         bytes: u64,
         /// The most, in bytes.
         bytes_max: u64,
+    },
+    /// A volume does not become smaller.
+    #[error(
+        "volume `{volume}` has {bytes} bytes and cannot have {wanted}: a volume does not become smaller. Create one of that size, copy what is \
+         needed to it, and remove this one"
+    )]
+    Shrinks {
+        /// The volume.
+        volume: String,
+        /// Its size.
+        bytes: u64,
+        /// The size that it was to have.
+        wanted: u64,
+    },
+    /// The volume becomes larger already.
+    #[error(
+        "volume `{volume}` is growing to {bytes} bytes already; `cards volume show {volume}` says what it waits for. Try again when it has that size"
+    )]
+    Growing {
+        /// The volume.
+        volume: String,
+        /// The size that it is to have.
+        bytes: u64,
+    },
+    /// A copy is not in sync.
+    #[error(
+        "volume `{volume}` cannot grow while its copy on {copy} is not in sync: wait until it is (`cards volume show {}`), start its node, or run \
+         `cards volume replace {} --from {copy}`",
+        whole(volume),
+        whole(volume)
+    )]
+    NotInSync {
+        /// The volume.
+        volume: String,
+        /// The disk of the copy, as `NODE:DISK`.
+        copy: String,
+    },
+    /// The disks of the volume have too little room.
+    #[error(
+        "volume `{volume}` has {bytes} bytes and cannot grow to {wanted} on its disks: {}. Make it {most} bytes at most, remove another volume there, \
+         or move it to larger disks (`cards volume replace {volume}`)",
+        lacking(disks)
+    )]
+    NoGrowth {
+        /// The volume.
+        volume: String,
+        /// Its size.
+        bytes: u64,
+        /// The size that it was to have.
+        wanted: u64,
+        /// The largest size that fits.
+        most: u64,
+        /// The disks with too little room.
+        disks: Vec<GrowthSpace>,
     },
     /// A number of copies that no volume can have.
     #[error("volume `{volume}` cannot have {copies} copies; use 2 to {copies_max}")]

@@ -16,6 +16,7 @@ mod content;
 mod disks;
 mod draft;
 mod groups;
+mod growth;
 mod members;
 mod placement;
 mod striped;
@@ -265,6 +266,11 @@ impl Registry {
                 striped::remove(&mut draft, volume)
             }
             Change::RemoveGroup { volume } => groups::remove(&mut draft, volume),
+            Change::GrowVolume { volume, bytes } => growth::grow(&mut draft, volume, *bytes),
+            Change::ColumnGrown { column, bytes } => growth::column_grown(&mut draft, column, *bytes),
+            Change::SizeServed { seat, number, since, bytes } => {
+                growth::served(&mut draft, seat, *number, *since, *bytes)
+            }
             Change::ReplaceColumn { volume, from, to } => {
                 striped::replace(&mut draft, volume, *from, to.first().copied())
             }

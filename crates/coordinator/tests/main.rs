@@ -8,6 +8,7 @@ mod common;
 mod etcd;
 mod group_register;
 mod groups;
+mod growth;
 mod import;
 mod kill;
 mod led;

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cards_array::group::{KeptExclusivity, Map, Member};
 use cards_coordinator::{
-    AttachMode, Certificate, Change, GROUP_NUMBER_MIN, GroupState, Incarnation, Join, Member as Node,
-    MemberState, NewExclusivity, NewMap, NewStriped, Record, Registry, Seat, ToldColumn, View, WallClock,
+    AttachMode, Certificate, Change, ColumnState, GROUP_NUMBER_MIN, GroupColumn, GroupState, Incarnation,
+    Join, Member as Node, MemberState, NewExclusivity, NewMap, NewStriped, Record, Registry, Seat,
+    ToldColumn, View, WallClock,
 };
 use cards_core::NodeId;
 use cards_layout::layout::Layout;
@@ -88,12 +89,19 @@ fn group_change() -> impl Strategy<Value = Change> {
         })
     };
     let number = || GROUP_NUMBER_MIN..GROUP_NUMBER_MIN + 3;
+    // Few sizes, so that what nodes say is of one that is wanted; a part of a striped volume has half of it.
+    let larger = || prop::sample::select(vec![2 << 20, 4 << 20, 6 << 20]);
     prop_oneof![
         3 => (a_seat(), 1..4_u8, 6..9_u64).prop_map(|(seat, disk, free)| Change::PutManagedDisk { seat, disk: told_disk(disk, free << 20) }),
         1 => (1..4_u8).prop_map(|disk| Change::RemoveManagedDisk { disk: uuid(disk) }),
         3 => (name(), volume()).prop_map(|(name, volume)| Change::CreateGroup(new_group(&name, volume))),
         2 => (name(), volume(), any::<bool>()).prop_map(|(name, volume, copies)| Change::CreateStriped(striped(&name, volume, copies))),
         1 => (name(), 1..4_u8).prop_map(|(volume, disk)| Change::ReplaceColumn { volume, from: uuid(disk), to: vec![] }),
+        2 => (name(), larger()).prop_map(|(volume, bytes)| Change::GrowVolume { volume, bytes }),
+        4 => (told(), larger()).prop_map(|(column, bytes)| Change::ColumnGrown { column, bytes }),
+        3 => (a_seat(), number(), 1..4_u64, larger()).prop_map(|(seat, number, since, bytes)| {
+            Change::SizeServed { seat, number, since, bytes }
+        }),
         4 => told().prop_map(Change::ColumnMade),
         1 => name().prop_map(|volume| Change::RemoveGroup { volume }),
         2 => told().prop_map(Change::ColumnRemoved),
@@ -154,6 +162,14 @@ fn mirrored() -> Vec<Change> {
     ]
 }
 
+/// The same, and the volume is to grow: one of its columns has.
+fn growing() -> Vec<Change> {
+    let (bytes, seat) = (6 << 20, seat("a", 1));
+    let column = ToldColumn { seat, volume: uuid(11), group: 0, disk: uuid(1), free: 2 << 20 };
+    let grow = [Change::GrowVolume { volume: "m0".into(), bytes }, Change::ColumnGrown { column, bytes }];
+    mirrored().into_iter().chain(grow).collect()
+}
+
 /// A node with a disk and a volume on it, attached: random changes alone seldom get there.
 fn attached() -> [Change; 4] {
     [
@@ -170,11 +186,12 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => (0..2000_u64).prop_map(Step::Wait),
         1 => Just(Step::Restart),
     ];
-    (0..3_u8, prop::collection::vec(step, 1..120)).prop_map(|(begun, steps)| {
+    (0..4_u8, prop::collection::vec(step, 1..120)).prop_map(|(begun, steps)| {
         let first = match begun {
             0 => Vec::new(),
             1 => attached().to_vec(),
-            _ => mirrored(),
+            2 => mirrored(),
+            _ => growing(),
         };
         first.into_iter().map(Step::Change).chain(steps).collect()
     })
@@ -215,6 +232,18 @@ fn observe_groups(before: &View, after: &View, given: &mut BTreeSet<u32>) {
         assert!(!is_new || given.insert(group.number), "number {} is given twice", group.number);
         let nodes: BTreeSet<&String> = group.columns.iter().map(|column| &column.node).collect();
         assert_eq!(nodes.len(), group.columns.len(), "one column at a node");
+    }
+    for (was, is) in after.groups.values().filter_map(|is| Some((before.group(is.number)?, is))) {
+        let growth = was.grows.filter(|growth| growth.bytes == is.bytes);
+        assert!(is.bytes == was.bytes || growth.is_some_and(|growth| growth.made), "{was:?}, then {is:?}");
+        let has_room = |(_, column): (u8, &GroupColumn)| column.grown || column.state == ColumnState::Leaving;
+        assert!(is.bytes == was.bytes || was.there().all(has_room), "{was:?} has copies that are small");
+        let is_there = is.state == GroupState::Ready;
+        assert!(!is_there || is.served_bytes() >= was.served_bytes(), "what was served once is");
+    }
+    for (name, is) in &after.striped {
+        let Some(was) = before.striped.get(name).filter(|was| was.uuid == is.uuid) else { continue };
+        assert!(is.bytes >= was.bytes, "{was:?}, then {is:?}");
     }
     for gone in before.groups.values().filter(|group| after.group(group.number).is_none()) {
         assert_eq!(gone.state, GroupState::Removing, "a volume goes in two steps");

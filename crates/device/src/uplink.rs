@@ -53,11 +53,11 @@ impl Uplink {
     }
 
     /// Takes a daemon that serves the volume. If the volume is another one than before, it does not, and refuses from
-    /// now on.
+    /// now on. One that has grown is the same: the device keeps its size.
     pub(crate) fn take(&mut self, daemon: Box<Connected>) {
         let Settings { size: had, read_only: was, .. } = self.settings;
         let (size, read_only) = (daemon.session.size, daemon.session.read_only());
-        if (size, read_only) != (had, was) {
+        if size < had || read_only != was {
             tracing::error!(
                 "the volume has {size} bytes now and had {had}, read-only {read_only} and was {was}: requests fail \
                  with EIO from now on; detach it and attach it again"

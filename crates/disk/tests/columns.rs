@@ -185,7 +185,6 @@ fn what_is_wrong_with_a_column_or_a_work_is_said() {
     let size = 4 * MIB;
     for offset in [size, size - 1, u64::MAX] {
         let beyond = Err(JobError::OutOfRange { offset, len: 2, size });
-        assert_eq!(done(&column, get(offset, 2)), beyond);
         assert_eq!(done(&column, put(offset, vec![1; 2], false)), beyond);
     }
     let invalid = Err(JobError::Os { errno: libc::EINVAL });
@@ -406,4 +405,65 @@ fn works_of_many_threads_are_each_answered_once() {
     // The regions rest until a settling; the group awaits no release.
     assert!(self::column(&managed, key).found().dirty.is_empty());
     assert_eq!(self::column(&managed, key).found().missed.iter().count(), 4);
+}
+
+#[test]
+fn a_column_grows_while_it_is_used_and_keeps_what_it_had() {
+    let (_dir, path, key) = image();
+    let managed = open(&path);
+    let (old, new) = (4 * MIB, 9 * MIB + UNIT_BYTES);
+    let used = column(&managed, key);
+    done(&used, put(old - UNIT_BYTES, vec![5; UNIT], false)).unwrap();
+    let free = managed.free_bytes();
+    data_thread(managed.grow_column(key, new)).unwrap();
+    data_thread(managed.grow_column(key, new)).unwrap();
+    data_thread(managed.grow_column(key, old)).unwrap();
+    assert_eq!((used.bytes(), managed.columns()[0].bytes), (new, new), "also for who has it in use");
+    assert_eq!(managed.free_bytes(), free - 6 * MIB);
+    let there = done(&used, get(old - UNIT_BYTES, new - old + UNIT_BYTES)).unwrap().unwrap();
+    assert!(there[..UNIT] == [5; UNIT] && there[UNIT..].iter().all(|byte| *byte == 0));
+    done(&used, put(old - 10, vec![6; 2 * MIB as usize], true)).unwrap();
+    done(&used, Work::Sync).unwrap();
+    let refused = data_thread(managed.grow_column(key, 1 << 40)).unwrap_err().to_string();
+    assert!(refused.contains("pieces, and the disk has"), "{refused}");
+    drop((managed, used));
+    let managed = open(&path);
+    assert_eq!(managed.columns()[0].bytes, new);
+    let there = done(&column(&managed, key), get(old - 11, 2 * MIB + 2)).unwrap().unwrap();
+    assert!(there[0] == 5 && there[1..=2 * MIB as usize].iter().all(|byte| *byte == 6));
+    assert_eq!(there[2 * MIB as usize + 1], 0);
+}
+
+/// Columns of a group grow one after the other, and those that have not hear of what the others have.
+#[test]
+fn behind_its_end_a_column_is_zero() {
+    let (_dir, path, key) = image();
+    let managed = open(&path);
+    let end = 4 * MIB;
+    let used = column(&managed, key);
+    done(&used, put(end - UNIT_BYTES, vec![5; UNIT], false)).unwrap();
+    let there = done(&used, get(end - UNIT_BYTES, 3 * UNIT_BYTES)).unwrap().unwrap();
+    assert!(there[..UNIT] == [5; UNIT] && there[UNIT..] == [0; 2 * UNIT]);
+    assert_eq!(done(&used, get(end + MIB, 8)), Ok(Some(vec![0; 8])));
+    let verify = |offset| Work::Verify { extent: Extent { offset, length: 2 * UNIT_BYTES } };
+    assert_eq!((done(&used, verify(end - UNIT_BYTES)), done(&used, verify(end))), (Ok(None), Ok(None)));
+    // A copy of a larger one: what is behind the end has to be zero.
+    let mut bytes = vec![7; UNIT];
+    bytes.extend([0; 2 * UNIT]);
+    assert_eq!(done(&used, put(end - UNIT_BYTES, bytes.clone(), false)), Ok(None));
+    assert_eq!(done(&used, put(end, vec![0; UNIT], true)), Ok(None));
+    bytes[2 * UNIT] = 1;
+    let (offset, len) = (end - UNIT_BYTES, bytes.len() as u64);
+    let beyond = Err(JobError::OutOfRange { offset, len, size: end });
+    assert_eq!(done(&used, put(offset, bytes, false)), beyond);
+    let there = done(&used, get(end - UNIT_BYTES, UNIT_BYTES)).unwrap().unwrap();
+    assert!(there == [7; UNIT], "what was refused has changed nothing");
+    // What lay behind the end is not released twice, for another write that came after it.
+    data_thread(managed.grow_column(key, end + MIB)).unwrap();
+    done(&used, put(end, vec![9; UNIT], false)).unwrap();
+    for extent in [(end - UNIT_BYTES, 3 * UNIT_BYTES), (end, UNIT_BYTES)] {
+        used.release(Extent { offset: extent.0, length: extent.1 });
+    }
+    let found = column(&managed, key).found().clone();
+    assert!(found.dirty.overlaps(Extent { offset: end, length: UNIT_BYTES }), "{:?}", found.dirty);
 }

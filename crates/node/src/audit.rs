@@ -21,6 +21,7 @@ impl Entry {
             | Request::Detach { .. }
             | Request::CreateVolume(_)
             | Request::RemoveVolume { .. }
+            | Request::ResizeVolume { .. }
             | Request::ReplaceCopy { .. }
             | Request::ForceVolume { .. }
             | Request::Limit { .. }

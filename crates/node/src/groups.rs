@@ -75,7 +75,7 @@ impl Node {
     }
 
     /// The data thread that drives a group.
-    fn home_of(&self, of: PgId) -> usize {
+    pub(crate) fn home_of(&self, of: PgId) -> usize {
         of.0 as usize % self.threads.len()
     }
 

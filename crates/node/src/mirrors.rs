@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cards_admin::{
-    Mirror, MirrorState, NewVolume, Part, Refusal, RefusalKind, ScrubState, Striped, Volume, VolumeState,
+    Growing, Mirror, MirrorState, NewVolume, Part, Refusal, RefusalKind, ScrubState, Striped, Volume,
+    VolumeState,
 };
 use cards_config::{PolicySpec, size};
 use cards_coordinator::{AttachMode, Change, GroupState, GroupVolume, NewGroup, NewStriped, StripedVolume};
@@ -72,6 +73,12 @@ fn striped(node: &Node, record: &StripedVolume) -> Striped {
             ..mirror(node, &known.record, known.map.as_ref())
         },
     };
+    let parts: Vec<Part> = parts.map(part).collect();
+    let grows = record.grows_to.map(|to| {
+        let waiting = parts.iter().filter_map(|part| part.mirror.grows.as_ref());
+        let waits_for: BTreeSet<String> = waiting.flat_map(|grows| grows.waits_for.clone()).collect();
+        Growing { to, waits_for: waits_for.into_iter().collect() }
+    });
     Striped {
         uuid: record.uuid.to_string(),
         layout: record.layout.to_string(),
@@ -81,7 +88,8 @@ fn striped(node: &Node, record: &StripedVolume) -> Striped {
             GroupState::Ready => MirrorState::Ready,
             GroupState::Removing => MirrorState::Removing,
         },
-        parts: parts.map(part).collect(),
+        parts,
+        grows,
     }
 }
 

@@ -295,7 +295,14 @@ impl Node {
         }
         // Of a part nobody knows the name.
         let known = |spec: &&VolumeSpec| spec.name == name && !name.contains('/') && !self.is_gone(spec.id);
-        self.control().volumes().find(known).cloned()
+        let found = self.control().volumes().find(known).cloned();
+        found.map(|spec| self.told(spec))
+    }
+
+    /// A volume as clients are told of it: one that grows is served up to its new size before it has it.
+    pub(crate) fn told(&self, spec: VolumeSpec) -> VolumeSpec {
+        let bytes = self.groups.get(spec.id).map_or(u64::MAX, |known| known.record.bytes);
+        VolumeSpec { size_bytes: spec.size_bytes.min(bytes), ..spec }
     }
 
     /// What people call a volume of the core: of a part, the volume that it is a part of.
@@ -309,7 +316,8 @@ impl Node {
         if let Some(striped) = self.groups.striped(&card.attach.volume) {
             return Some(striped.bytes);
         }
-        self.control().volume(card.volume()?).map(|spec| spec.size_bytes)
+        let spec = self.control().volume(card.volume()?).cloned();
+        spec.map(|spec| self.told(spec).size_bytes)
     }
 
     /// The groups of a volume that is known by this name: the part of most, which are one.
@@ -334,7 +342,13 @@ impl Node {
         let sizes: Vec<u64> = specs.iter().map(|spec| spec.size_bytes).collect();
         let stripes = striped.stripes(&sizes)?;
         let first = (*specs.first()?).clone();
-        let spec = VolumeSpec { name: striped.name.clone(), size_bytes: striped.bytes, ..first };
+        // The registry may say that it has grown before the core of this node has heard of all parts.
+        let room: u64 = match striped.bundle_bytes {
+            Some(_) => sizes.iter().min()?.saturating_mul(sizes.len() as u64),
+            None => sizes.iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes)),
+        };
+        let size_bytes = striped.bytes.min(room);
+        let spec = VolumeSpec { name: striped.name.clone(), size_bytes, ..first };
         Some((spec, Parts::several(stripes, ids)))
     }
 

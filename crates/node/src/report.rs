@@ -134,7 +134,7 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
         let (state, reason) = standing(node, spec, card, &statuses);
         volumes.push(Volume {
             disk_node: Some(node.name(node.primary(spec.id).unwrap_or(node.me))),
-            size: spec.size_bytes,
+            size: node.told(spec.clone()).size_bytes,
             block: spec.block_bytes,
             policy: policy(node, &spec.name, &spec.policy),
             auto: node.policies.auto(&spec.name, &spec.policy),

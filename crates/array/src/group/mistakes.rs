@@ -74,6 +74,8 @@ pub enum Mistake {
     ResignEarly,
     /// A primary that leaves the group to another one answers what is open as if it were done.
     AnswerAtHandOver,
+    /// A primary whose column has grown fills others as far as that had reached before.
+    FillAsBefore,
 }
 
 /// The mistake that a machine makes, and how much it remembers: none, and all that is allowed, in the program.

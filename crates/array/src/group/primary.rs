@@ -379,6 +379,11 @@ impl<P: Clone> Primary<P> {
         primary
     }
 
+    /// The own column has grown.
+    pub(super) const fn grow(&mut self, size: Size) {
+        self.size = size;
+    }
+
     /// Its term is open: all columns in sync are sealed for it.
     pub(super) fn is_open(&self) -> bool {
         self.stage >= Stage::Reading

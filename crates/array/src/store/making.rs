@@ -1,4 +1,4 @@
-//! Columns that come and go, one at a time.
+//! Columns that come, grow and go, one at a time.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -12,11 +12,12 @@ use super::{Answer, ColumnKey, Effect, Purpose, Store, StoreError, Ticket, Wait,
 /// Pages of checksums in one write.
 const BATCH: u64 = 64;
 
-/// A column that comes or goes.
+/// A column that comes, grows or goes.
 #[derive(Debug)]
 pub(super) struct Making {
     pub(super) ticket: Ticket,
     work: Work,
+    /// Of a column that grows, those that it gets.
     pieces: Vec<u32>,
     step: Step,
     /// It waits for an I/O or a cycle.
@@ -26,7 +27,19 @@ pub(super) struct Making {
 #[derive(Clone, Debug)]
 enum Work {
     Create(Column),
+    /// The entry in the table, with the new size; the pieces that the column has had before.
+    Grow(ColumnKey, u64, u32),
     Remove(ColumnKey),
+}
+
+impl Work {
+    /// The position in the column of the first of the pieces.
+    const fn first(&self) -> u32 {
+        match self {
+            Self::Grow(_, _, first) => *first,
+            Self::Create(_) | Self::Remove(_) => 0,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -56,8 +69,35 @@ impl Store {
             Err(error) => answer(ticket, Err(error), out),
             Ok(chosen) => {
                 // Taken at once; if that is all that reaches the disk, they are free when it is opened next.
-                self.give(&chosen, &column, true);
+                self.give(&chosen, 0, &column, true);
                 let work = Work::Create(column);
+                self.makings.push_back(Making {
+                    ticket,
+                    work,
+                    pieces: chosen,
+                    step: Step::Clear(0),
+                    waits: false,
+                });
+            }
+        }
+        self.advance(now, out);
+    }
+
+    /// Gives a column so many bytes, which are no more than its pieces have with `pieces` new ones. What is new is zero, and requests for
+    /// what is old go on. The answer comes when it is durable; if power is lost before, the column has its old size.
+    pub fn grow_column(
+        &mut self,
+        ticket: Ticket,
+        key: ColumnKey,
+        bytes: u64,
+        now: u64,
+        out: &mut Vec<Effect>,
+    ) {
+        match self.choose_more(key, bytes) {
+            Err(error) => answer(ticket, Err(error), out),
+            Ok((column, first, chosen)) => {
+                self.give(&chosen, first, &column, true);
+                let work = Work::Grow(key, bytes, first);
                 self.makings.push_back(Making {
                     ticket,
                     work,
@@ -72,7 +112,7 @@ impl Store {
 
     /// Removes a column for which no request is open. The answer comes when its pieces are free.
     pub fn remove_column(&mut self, ticket: Ticket, key: ColumnKey, now: u64, out: &mut Vec<Effect>) {
-        let is_busy = self.requests.values().any(|request| request.key == key);
+        let is_busy = self.requests.values().any(|request| request.key == key) || self.is_growing(key);
         let found = match self.refusal() {
             Some(error) => Err(error),
             None if is_busy => Err(StoreError::Busy),
@@ -103,6 +143,33 @@ impl Store {
         if self.columns().count() + coming >= self.tables.columns.len() * COLUMNS {
             return Err(StoreError::NoColumns);
         }
+        self.choose_free(pieces)
+    }
+
+    /// For a column that is to have so many bytes: its entry, how many pieces it has, and those that it is to get.
+    fn choose_more(&self, key: ColumnKey, bytes: u64) -> Result<(Column, u32, Vec<u32>), StoreError> {
+        if let Some(error) = self.refusal() {
+            return Err(error);
+        }
+        let (Some(column), Some(pieces)) = (self.column(key), self.columns.get(&key)) else {
+            return Err(StoreError::NoColumn);
+        };
+        if self.is_growing(key) {
+            return Err(StoreError::Busy);
+        }
+        let needed = u32::try_from(bytes.div_ceil(self.sizes().piece())).unwrap_or(u32::MAX);
+        if bytes < column.bytes || !bytes.is_multiple_of(UNIT as u64) {
+            return Err(StoreError::Range);
+        }
+        let first = pieces.len() as u32;
+        Ok((column.clone(), first, self.choose_free(needed.saturating_sub(first))?))
+    }
+
+    fn is_growing(&self, key: ColumnKey) -> bool {
+        self.makings.iter().any(|making| matches!(making.work, Work::Grow(other, ..) if other == key))
+    }
+
+    fn choose_free(&self, pieces: u32) -> Result<Vec<u32>, StoreError> {
         let free = (0..self.sizes().pieces).filter(|piece| self.tables.piece(*piece) == Piece::Free);
         let chosen: Vec<u32> = free.take(pieces as usize).collect();
         if chosen.len() < pieces as usize {
@@ -111,13 +178,13 @@ impl Store {
         Ok(chosen)
     }
 
-    /// Gives pieces to a column. The cycle after which that is durable.
-    fn give(&mut self, pieces: &[u32], column: &Column, filling: bool) -> Option<u64> {
+    /// Gives pieces to a column, the first of them as its piece `first`. The cycle after which that is durable.
+    fn give(&mut self, pieces: &[u32], first: u32, column: &Column, filling: bool) -> Option<u64> {
         let owner = |index: usize| Owner {
             volume: column.volume.key(),
             group: column.group,
             column: column.column,
-            index: index as u32,
+            index: first + index as u32,
             epoch: column.sealed_epoch,
             filling,
         };
@@ -165,8 +232,12 @@ impl Store {
                 let io = self.io(Purpose::Making);
                 out.push(Effect::WritePages { io, at: sum_page_at(&sizes, base + page), pages });
             }
-            (Step::Pieces, Work::Create(column)) => {
-                let cycle = self.give(&making.pieces, &column, false);
+            (Step::Pieces, work @ (Work::Create(_) | Work::Grow(..))) => {
+                let column = match &work {
+                    Work::Create(column) => Some(column.clone()),
+                    Work::Grow(key, ..) | Work::Remove(key) => self.column(*key).cloned(),
+                };
+                let cycle = column.and_then(|column| self.give(&making.pieces, work.first(), &column, false));
                 // What the column that had the pieces has, and others missed, is none of this one's.
                 for piece in &making.pieces {
                     for region in regions_of(&sizes, *piece) {
@@ -206,6 +277,16 @@ impl Store {
                 making.step = Step::Answer;
                 making.waits = self.wait_for(cycle);
             }
+            (Step::Column, Work::Grow(key, bytes, _)) => {
+                let cycle = self.entry(key).map(|(page, entry)| {
+                    if let Some(column) = &mut self.tables.columns[page].entries[entry] {
+                        column.bytes = bytes;
+                    }
+                    self.tables.mark(tables::Page::Columns(page as u32))
+                });
+                making.step = Step::Answer;
+                making.waits = self.wait_for(cycle);
+            }
             (Step::Column, Work::Remove(key)) => {
                 let cycle = self.entry(key).map(|(page, entry)| {
                     self.tables.columns[page].entries[entry] = None;
@@ -215,8 +296,10 @@ impl Store {
                 making.waits = self.wait_for(cycle);
             }
             (Step::Answer, work) => {
-                if let Work::Create(column) = work {
-                    self.columns.insert((&column).into(), making.pieces);
+                match work {
+                    Work::Create(column) => drop(self.columns.insert((&column).into(), making.pieces)),
+                    Work::Grow(key, ..) => self.columns.entry(key).or_default().extend(making.pieces),
+                    Work::Remove(_) => {}
                 }
                 answer(making.ticket, Ok(Answer::Done), out);
                 return self.begin_making(now, out);

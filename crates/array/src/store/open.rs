@@ -227,25 +227,28 @@ fn chosen<T: Sequenced>(
     }
 }
 
-/// The pieces of each column. Those of columns that are not in the table become free: they were on their way in or out.
+/// The pieces of each column. Those of columns that are not in the table become free, and those beyond the end of one: they were on their
+/// way in or out.
 fn of_columns(tables: &mut Tables) -> Result<BTreeMap<ColumnKey, Vec<u32>>, OpenError> {
-    let mut found: BTreeMap<ColumnKey, BTreeMap<u32, u32>> =
-        tables.entered().map(|column| (column.into(), BTreeMap::new())).collect();
+    let piece_bytes = tables.sizes().piece();
+    let entered =
+        tables.entered().map(|column| (column.into(), (column.bytes.div_ceil(piece_bytes), BTreeMap::new())));
+    let mut found: BTreeMap<ColumnKey, (u64, BTreeMap<u32, u32>)> = entered.collect();
     let owned: Vec<_> = tables.owned().collect();
     for (piece, owner) in owned {
         let column = ColumnKey::from(&owner);
-        match found.get_mut(&column) {
+        match found.get_mut(&column).filter(|(count, _)| u64::from(owner.index) < *count) {
             None => {
                 tables.set_piece(piece, Piece::Free);
             }
-            Some(pieces) => {
+            Some((_, pieces)) => {
                 if pieces.insert(owner.index, piece).is_some() {
                     return Err(OpenError::Pieces { column, index: owner.index });
                 }
             }
         }
     }
-    let in_order = |(column, pieces): (ColumnKey, BTreeMap<u32, u32>)| match pieces
+    let in_order = |(column, (_, pieces)): (ColumnKey, (u64, BTreeMap<u32, u32>))| match pieces
         .keys()
         .enumerate()
         .find(|(i, index)| **index != *i as u32)

@@ -220,7 +220,7 @@ impl World {
             found_dirty: None,
         };
         world.take(out);
-        let column = column(KEY.column);
+        let column = column(KEY.column, LONG);
         let ticket = world.ask(Asked::Other);
         world.with(|store, now, out| store.create_column(ticket, column, LONG, now, out));
         world.run();
@@ -667,13 +667,13 @@ fn content(store: &Store) -> (Vec<(u8, u64)>, u32) {
     (store.columns().map(length).collect(), store.free())
 }
 
-fn column(column: u8) -> Column {
+fn column(column: u8, pieces: u32) -> Column {
     let mut volume = Uuid([9; 16]);
     volume.0[..8].copy_from_slice(&KEY.volume.to_le_bytes());
     Column {
         volume,
         name: "v".parse().unwrap(),
-        bytes: 1 << 20,
+        bytes: u64::from(pieces) << 22,
         group: KEY.group,
         column,
         forced: false,
@@ -699,7 +699,7 @@ fn a_new_column_shows_nothing_of_the_one_that_had_its_pieces() {
     world.run();
     assert_eq!(content(&world.store), (vec![], 3));
     let create = world.ask(Asked::Other);
-    world.with(|store, now, out| store.create_column(create, column(0), LONG, now, out));
+    world.with(|store, now, out| store.create_column(create, column(0, LONG), LONG, now, out));
     world.run();
     world.units.fill(Unit { latest: 0, may_be: BTreeSet::from([0]) });
     for unit in [5, 1500] {
@@ -714,7 +714,7 @@ fn a_column_that_was_cut_off_on_its_way_is_there_whole_or_not_at_all() {
     for steps in 0..40 {
         let mut world = World::new(6);
         let ticket = world.ask(Asked::Other);
-        world.with(|store, now, out| store.create_column(ticket, column(1), 1, now, out));
+        world.with(|store, now, out| store.create_column(ticket, column(1, 1), 1, now, out));
         for _ in 0..steps {
             if !world.todo.is_empty() {
                 world.step();
@@ -729,6 +729,121 @@ fn a_column_that_was_cut_off_on_its_way_is_there_whole_or_not_at_all() {
         let found = content(&open(&world.disk, world.boot, &mut Vec::new()).unwrap());
         assert!(found == both || !is_answered && found == one, "after {steps}: {found:?}");
     }
+}
+
+#[test]
+fn a_column_that_was_cut_off_as_it_grew_has_its_old_size_or_its_new_one() {
+    let mut seen = BTreeSet::new();
+    for (steps, seed) in (0..40).flat_map(|steps| (0..3).map(move |seed| (steps, seed))) {
+        let mut world = World::new(seed);
+        let ticket = world.ask(Asked::Other);
+        world.with(|store, now, out| store.grow_column(ticket, KEY, 12 << 20, now, out));
+        for _ in 0..steps {
+            if !world.todo.is_empty() {
+                world.step();
+            }
+        }
+        let is_answered = world.asked.is_empty();
+        world.asked.clear();
+        world.todo.clear();
+        match seed {
+            0 => world.kill(),
+            _ => world.disk.cut(&mut world.random),
+        }
+        let store = open(&world.disk, world.boot, &mut Vec::new()).unwrap();
+        let bytes = store.columns().next().unwrap().bytes;
+        let found = (bytes, store.length(KEY).unwrap(), store.free());
+        let (old, new) = ((8 << 20, 8 << 20, 1), (12 << 20, 12 << 20, 0));
+        assert!(found == new || !is_answered && found == old, "after {steps}: {found:?}");
+        seen.insert(found);
+    }
+    assert_eq!(seen.len(), 2);
+}
+
+#[test]
+fn what_a_column_grows_by_is_zero_and_the_rest_is_as_it_was() {
+    for seed in 0..30 {
+        let mut world = World::new(seed);
+        // The piece that it gets had another column's data.
+        let other = world.ask(Asked::Other);
+        world.with(|store, now, out| store.create_column(other, column(1, 1), 1, now, out));
+        world.run();
+        let (value, units) = (1 << 30, 3);
+        let dirt = ColumnKey { column: 1, ..KEY };
+        let ticket = world.ask(Asked::Write { first: 0, values: vec![value; units] });
+        let sums = (0..units).map(|i| Sum::of_crc(sum_of(&bytes_of(i as u64, value)))).collect();
+        world.with(|store, now, out| store.write(ticket, dirt, 0, sums, true, now, out));
+        world.run();
+        world.units[..units].fill(Unit { latest: 0, may_be: BTreeSet::from([0]) });
+        let ticket = world.ask(Asked::Other);
+        world.with(|store, now, out| store.remove_column(ticket, dirt, now, out));
+        world.run();
+        for _ in 0..20 {
+            world.act();
+        }
+        let grow = world.ask(Asked::Other);
+        world.with(|store, now, out| store.grow_column(grow, KEY, 12 << 20, now, out));
+        while world.asked.contains_key(&grow) {
+            // Reads and writes of what it has go on meanwhile.
+            world.act();
+            if !world.todo.is_empty() {
+                world.step();
+            }
+        }
+        world.units.resize(3 << 10, Unit { latest: 0, may_be: BTreeSet::from([0]) });
+        world.run();
+        assert_eq!(world.store.missed(KEY).count(), 0);
+        let check = |world: &mut World| {
+            for first in [0, 64, 2047, 2048, 2049, 3071] {
+                let ticket = world.ask(Asked::Read { first, units: 1 });
+                let offset = first * UNIT as u64;
+                world.with(|store, _, out| store.read(ticket, KEY, offset, UNIT as u64, out));
+                world.run();
+            }
+        };
+        check(&mut world);
+        world.begin_write(2050);
+        world.run();
+        world.kill();
+        world.run();
+        world.resum();
+        check(&mut world);
+    }
+}
+
+#[test]
+fn a_column_grows_within_its_last_piece_and_not_beyond_the_disk() {
+    let mut world = World::new(8);
+    let bytes = |store: &Store| store.columns().next().unwrap().bytes;
+    let small = world.ask(Asked::Other);
+    let half = Column { bytes: 6 << 20, ..column(1, 1) };
+    world.with(|store, now, out| store.remove_column(small, KEY, now, out));
+    world.run();
+    let create = world.ask(Asked::Other);
+    world.with(|store, now, out| store.create_column(create, half, 2, now, out));
+    world.run();
+    let key = ColumnKey { column: 1, ..KEY };
+    let grow = world.ask(Asked::Other);
+    world.with(|store, now, out| store.grow_column(grow, key, 7 << 20, now, out));
+    world.run();
+    assert_eq!((bytes(&world.store), world.store.free()), (7 << 20, 1));
+    let mut refused = |key, to| {
+        let mut out = Vec::new();
+        world.store.grow_column(Ticket(u64::MAX), key, to, 0, &mut out);
+        out.into_iter().find_map(|effect| match effect {
+            Effect::Answer { result: Err(error), .. } => Some(error),
+            _ => None,
+        })
+    };
+    assert_eq!(refused(key, 16 << 20), Some(StoreError::NoSpace { free: 1, needed: 2 }));
+    assert_eq!(refused(key, 6 << 20), Some(StoreError::Range));
+    assert_eq!(refused(KEY, 16 << 20), Some(StoreError::NoColumn));
+    assert_eq!(refused(key, 12 << 20), None);
+    assert_eq!(refused(key, 12 << 20), Some(StoreError::Busy));
+    let mut out = Vec::new();
+    world.store.remove_column(Ticket(u64::MAX), key, 0, &mut out);
+    let busy = Err(StoreError::Busy);
+    assert!(out.iter().any(|effect| matches!(effect, Effect::Answer { result, .. } if *result == busy)));
 }
 
 #[test]
@@ -751,9 +866,9 @@ fn refusals_name_what_is_missing() {
         let read = |store: &mut Store, t, out: &mut Vec<Effect>| store.read(t, KEY, offset, length, out);
         assert_eq!(refused(&read), StoreError::Range, "{length} at {offset}");
     }
-    assert_eq!(refused(&|store, t, out| store.create_column(t, column(0), 1, 0, out)), StoreError::Exists);
+    assert_eq!(refused(&|store, t, out| store.create_column(t, column(0, 1), 1, 0, out)), StoreError::Exists);
     let needed = StoreError::NoSpace { free: 1, needed: 2 };
-    assert_eq!(refused(&|store, t, out| store.create_column(t, column(3), 2, 0, out)), needed);
+    assert_eq!(refused(&|store, t, out| store.create_column(t, column(3, 2), 2, 0, out)), needed);
     assert_eq!(refused(&|store, t, out| store.remove_column(t, none, 0, out)), StoreError::NoColumn);
 }
 
@@ -912,7 +1027,7 @@ fn a_new_column_has_missed_nothing_that_the_one_before_it_has() {
     world.with(|store, now, out| store.remove_column(remove, KEY, now, out));
     world.run();
     let create = world.ask(Asked::Other);
-    world.with(|store, now, out| store.create_column(create, column(0), LONG, now, out));
+    world.with(|store, now, out| store.create_column(create, column(0, LONG), LONG, now, out));
     world.run();
     assert_eq!(world.store.missed(KEY).count(), 0);
     world.store = open(&world.disk, world.boot, &mut Vec::new()).unwrap();
@@ -957,7 +1072,7 @@ fn pieces_whose_column_is_not_durably_gone_are_not_cleared() {
     world.kill();
     assert_eq!(content(&world.store), (vec![], 3));
     let ticket = world.ask(Asked::Other);
-    world.with(|store, now, out| store.create_column(ticket, column(1), LONG, now, out));
+    world.with(|store, now, out| store.create_column(ticket, column(1, LONG), LONG, now, out));
     let is_clear = |effect: &Effect| matches!(effect, Effect::Clear { .. });
     assert!(!world.todo.iter().any(|(_, effect)| is_clear(effect)), "the other column may come back");
     world.run();

@@ -6,6 +6,7 @@ mod members;
 mod mirrored;
 mod on_disk;
 mod remove;
+mod resize;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -27,7 +28,7 @@ use crate::{output, scrub};
 /// Bytes a second that a scrub of a volume with copies at several nodes reads of each: clients are served meanwhile.
 const MIRROR_RATE: u64 = 100 << 20;
 
-/// List, show, make, attach, limit, detach and remove volumes
+/// List, show, make, attach, limit, detach, resize and remove volumes
 #[derive(Debug, Args)]
 pub(crate) struct Volume {
     #[command(subcommand)]
@@ -109,6 +110,20 @@ Examples:
   cards volume remove data --force=data
   cards volume remove scratch --disk /dev/sdb --force=scratch")]
     Remove(remove::Remove),
+    /// Make a volume over managed disks of several nodes larger, while it serves
+    #[command(after_help = "\
+Each node gives its copies the space on the disks that they are on, all zero, and what was there stays. The volume has its old
+size until all of it can be used, then the new one; a node that is down or killed meanwhile is waited for, and the rest goes
+on by itself. The disks must have room, all copies must be in sync, and their nodes up. It does not become smaller: create
+another volume for that, and copy.
+
+Clients that are connected go on with the size that they know. NBD clients see the new one when they connect anew (nbd-client:
+-d, then again), local devices after `cards detach` and `cards attach`; then grow what is on it (resize2fs, xfs_growfs).
+
+Examples:
+  cards volume resize data 20G
+  cards volume resize big 1T --json | jq .size")]
+    Resize(resize::Resize),
     /// Replace a copy of a volume by one on another managed disk, while the volume serves
     #[command(after_help = "\
 The new copy is made, then filled while clients read and write, and when it is in sync the old one leaves the volume; its
@@ -296,6 +311,7 @@ impl Volume {
             }
             Verb::Create(verb) => verb.run(),
             Verb::Remove(verb) => verb.run(),
+            Verb::Resize(verb) => verb.run(),
             Verb::Replace(verb) => verb.run(),
             Verb::Force(verb) => verb.run(),
             Verb::Limit { volume, node: _, limit, daemon, json } => {

@@ -51,6 +51,7 @@ mod paper;
 mod pin;
 mod policy;
 mod replay;
+mod resize;
 mod restart;
 mod service_manager;
 mod sharing;

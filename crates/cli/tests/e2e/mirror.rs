@@ -41,7 +41,12 @@ pub(crate) fn cluster_of(dir: &Path, count: usize, network: Option<&Network>) ->
 }
 
 /// The same of the nodes of a plan.
-pub(crate) fn cluster_by(mut plan: Plan, network: Option<&Network>) -> Cluster {
+pub(crate) fn cluster_by(plan: Plan, network: Option<&Network>) -> Cluster {
+    cluster_on(plan, network, "0ms")
+}
+
+/// The same, on disks that take so long for everything.
+pub(crate) fn cluster_on(mut plan: Plan, network: Option<&Network>, delay: &'static str) -> Cluster {
     let (dir, count) = (plan.dir.clone(), plan.nodes.len());
     for (number, node) in (1..).zip(&mut plan.nodes) {
         if let Some(network) = network {
@@ -50,7 +55,7 @@ pub(crate) fn cluster_by(mut plan: Plan, network: Option<&Network>) -> Cluster {
         let (name, path) = (format!("fast{number}"), dir.join(format!("fast{number}.img")));
         File::create(&path).unwrap().set_len(96 * MIB).unwrap();
         cards(&["disk", "format", path.to_str().unwrap(), "--name", &name]).ok();
-        node.disks.push(Disk::managed(&name, &path));
+        node.disks.push(Disk { delay, ..Disk::managed(&name, &path) });
     }
     let mut cluster = Cluster::down(plan);
     (1..=count).for_each(|number| cluster.node(number).restart());
@@ -250,7 +255,7 @@ impl Writer {
     }
 
     /// Waits until so much more was written.
-    fn writes(&self, count: u64) {
+    pub(crate) fn writes(&self, count: u64) {
         let writes = self.known.writes.load(Ordering::SeqCst);
         eventually("the writer goes on", LONG, || {
             let is_dead = self.thread.as_ref().is_some_and(JoinHandle::is_finished);

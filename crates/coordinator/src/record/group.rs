@@ -112,6 +112,9 @@ pub struct GroupColumn {
     /// The number of the column whose place it takes, as long as that one is there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaces: Option<u8>,
+    /// While the group grows: it has the new size on its disk, or is made with it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub grown: bool,
 }
 
 impl GroupColumn {
@@ -120,6 +123,20 @@ impl GroupColumn {
     pub fn place(&self) -> String {
         format!("{}:{}", self.node, self.disk_name)
     }
+}
+
+/// A group on its way to another size. What clients are told is [`GroupVolume::bytes`] until it is there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Growth {
+    /// The size in bytes that it is to have.
+    pub bytes: u64,
+    /// All columns have it: no disk refuses what is written there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub made: bool,
+    /// So its primary takes commands for it, and so will each that comes later.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub served: bool,
 }
 
 /// A volume whose bytes are on managed disks of several nodes, and which is one placement group (of number 0 in the column tables of its
@@ -149,6 +166,9 @@ pub struct GroupVolume {
     pub part: Option<u16>,
     /// Its columns: each is a whole copy. The place of one that was removed is free for the next one.
     pub columns: Vec<GroupColumn>,
+    /// While it becomes larger.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grows: Option<Growth>,
 }
 
 impl GroupVolume {
@@ -156,6 +176,18 @@ impl GroupVolume {
     #[must_use]
     pub const fn pg(&self) -> PgId {
         PgId(self.number)
+    }
+
+    /// Bytes that its columns are to have: more than it has while it grows.
+    #[must_use]
+    pub fn column_bytes(&self) -> u64 {
+        self.grows.map_or(self.bytes, |growth| growth.bytes)
+    }
+
+    /// Bytes up to which its primary takes commands.
+    #[must_use]
+    pub fn served_bytes(&self) -> u64 {
+        self.grows.filter(|growth| growth.made).map_or(self.bytes, |growth| growth.bytes)
     }
 
     /// The columns that there are, or may be, with their numbers.

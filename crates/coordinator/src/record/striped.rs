@@ -29,6 +29,9 @@ pub struct StripedVolume {
     pub layout: Layout,
     /// Its size in bytes.
     pub bytes: u64,
+    /// The size in bytes that it is to have, while it becomes larger.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grows_to: Option<u64>,
     /// The unit of caching, in bytes, which its parts have as well.
     pub block_bytes: u64,
     /// Bytes that go to a part, the next to the next one: whole blocks. None if its parts follow one another.
@@ -65,6 +68,8 @@ impl StripedVolume {
                     end = end.checked_add(blocks(*bytes)?)?;
                     ends.push(end);
                 }
+                // The last part is what grows, also under those that have the volume attached.
+                *ends.last_mut()? = u32::MAX;
                 Stripes::Concatenated { ends }
             }
         })

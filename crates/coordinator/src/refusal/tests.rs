@@ -78,6 +78,16 @@ fn each() -> Vec<Refusal> {
         Refusal::BadDiskName { volume: text() },
         Refusal::UuidTaken { volume: text(), uuid: text() },
         Refusal::BadSize { volume: text(), bytes: u64::MAX, bytes_max: u64::MAX },
+        Refusal::Shrinks { volume: text(), bytes: u64::MAX, wanted: u64::MAX },
+        Refusal::Growing { volume: text(), bytes: u64::MAX },
+        Refusal::NotInSync { volume: text(), copy: text() },
+        Refusal::NoGrowth {
+            volume: text(),
+            bytes: u64::MAX,
+            wanted: u64::MAX,
+            most: u64::MAX,
+            disks: vec![GrowthSpace { disk: text(), needed: u64::MAX, room: u64::MAX }],
+        },
         Refusal::BadCopies { volume: text(), copies: u8::MAX, copies_max: usize::MAX },
         Refusal::OtherCopies { volume: text(), copies: u8::MAX, disks: usize::MAX },
         Refusal::SameDomain { volume: text(), disks: text(), domain: text() },
@@ -174,6 +184,10 @@ const fn tag(refusal: &Refusal) -> &'static str {
         Refusal::BadDiskName { .. } => "bad-disk-name",
         Refusal::UuidTaken { .. } => "uuid-taken",
         Refusal::BadSize { .. } => "bad-size",
+        Refusal::Shrinks { .. } => "shrinks",
+        Refusal::Growing { .. } => "growing",
+        Refusal::NotInSync { .. } => "not-in-sync",
+        Refusal::NoGrowth { .. } => "no-growth",
         Refusal::BadCopies { .. } => "bad-copies",
         Refusal::OtherCopies { .. } => "other-copies",
         Refusal::SameDomain { .. } => "same-domain",
@@ -211,7 +225,7 @@ fn every_refusal_comes_back_from_json_as_it_was_under_its_tag() {
         assert_eq!(serde_json::from_str::<Refusal>(&json).unwrap(), refusal);
         tags.insert(tag(&refusal));
     }
-    assert_eq!(tags.len(), 67, "each once");
+    assert_eq!(tags.len(), 71, "each once");
 }
 
 #[test]
@@ -223,6 +237,7 @@ fn commands_name_the_volume_and_not_a_part() {
         Refusal::HasColumn { disk: disk(), node: node(), volume: "data/3".into() },
         Refusal::NotBeingRemoved { volume: part(), node: node() },
         Refusal::NotMade { volume: part(), state: GroupState::Making },
+        Refusal::NotInSync { volume: part(), copy: "n1:fast".into() },
     ];
     for refusal in said {
         let text = refusal.to_string();

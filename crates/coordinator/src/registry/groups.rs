@@ -17,6 +17,7 @@ use crate::seat::Seat;
 
 use super::disks::{check_block, check_detached, check_policy};
 use super::draft::Draft;
+use super::growth::{self, without_growth};
 use super::placement::{self, Promised};
 use super::striped;
 use super::{DOMAIN_BYTES_MAX, GROUPS_MAX, MANAGED_DISKS_MAX, REMOVALS_MAX, Registry, check_name, printable};
@@ -146,6 +147,11 @@ pub(super) fn check_shape(
     if modes.is_empty() {
         return Err(Refusal::NoModes { volume: name.to_owned() });
     }
+    check_size(name, bytes, block_bytes)
+}
+
+/// Refuses sizes that no volume with such blocks can have.
+pub(super) fn check_size(name: &str, bytes: u64, block_bytes: u64) -> Result<(), Refusal> {
     let is_size = bytes > 0 && bytes.is_multiple_of(UNIT as u64) && bytes.div_ceil(block_bytes) <= BLOCKS_MAX;
     if !is_size {
         let bytes_max = BLOCKS_MAX * block_bytes;
@@ -177,6 +183,7 @@ pub(super) fn new_column(disk: &ManagedDisk) -> GroupColumn {
         disk_name: disk.name.clone(),
         state: ColumnState::Missing,
         replaces: None,
+        grown: false,
     }
 }
 
@@ -203,6 +210,7 @@ pub(super) fn create(draft: &mut Draft<'_>, new: &NewGroup) -> Result<(), Refusa
         state: GroupState::Making,
         part: None,
         columns: disks.into_iter().map(new_column).collect(),
+        grows: None,
     })));
     Ok(())
 }
@@ -238,7 +246,8 @@ pub(super) fn remove(draft: &mut Draft<'_>, name: &str) -> Result<(), Refusal> {
     let Some(group) = group else { return check_name("volume", name) };
     check_detached(draft, name)?;
     if group.state != GroupState::Removing {
-        draft.write(Write::Put(Record::Group(GroupVolume { state: GroupState::Removing, ..group.clone() })));
+        let state = GroupState::Removing;
+        draft.write(Write::Put(Record::Group(GroupVolume { state, ..without_growth(group) })));
     }
     Ok(())
 }
@@ -296,6 +305,7 @@ pub(super) fn put_map(draft: &mut Draft<'_>, new: &NewMap) -> Result<(), Refusal
         exclusivity,
         ..GroupMap::new(new.number, held.fence, &map)
     })));
+    growth::map_changed(draft, group, &map);
     Ok(())
 }
 
@@ -389,8 +399,8 @@ pub(super) fn replace(
     let replaces = if state == State::Sync { number } else { leaving.replaces.unwrap_or(number) };
     let is_in_sync = state == State::Sync;
     let disk = placement::successor(registry, group, (leaving, is_in_sync), to, promised)?;
-    *promised.entry(disk.uuid).or_default() += disk.taken_by(group.bytes);
-    let new = GroupColumn { replaces: Some(replaces), ..new_column(disk) };
+    *promised.entry(disk.uuid).or_default() += disk.taken_by(group.column_bytes());
+    let new = GroupColumn { replaces: Some(replaces), grown: group.grows.is_some(), ..new_column(disk) };
     let is_free = |(number, column): (usize, &GroupColumn)| {
         column.state == ColumnState::Removed && !registry.is_in_map(group, number as u8)
     };
@@ -459,6 +469,7 @@ fn removed(draft: &mut Draft<'_>, group: &GroupVolume, is_it: impl Fn(&GroupColu
         if is_it(&next.columns[number]) {
             next.columns[number].state = ColumnState::Removed;
             next.columns[number].replaces = None;
+            next.columns[number].grown = false;
             inherit(&mut next.columns, number as u8);
         }
     }
@@ -484,7 +495,7 @@ fn inherit(columns: &mut [GroupColumn], number: u8) {
 }
 
 /// Free space of a disk changes with its columns: what is placed next must not reckon with it twice.
-fn has_free(draft: &mut Draft<'_>, told: &ToldColumn) {
+pub(super) fn has_free(draft: &mut Draft<'_>, told: &ToldColumn) {
     if let Some(disk) = draft.registry.managed.get(&told.disk).filter(|disk| disk.free != told.free) {
         draft.write(Write::Put(Record::ManagedDisk(ManagedDisk { free: told.free, ..disk.clone() })));
     }
@@ -511,7 +522,7 @@ impl Registry {
     }
 
     /// The column that its node tells of: the volume, and its position there.
-    fn column_of(&self, told: &ToldColumn) -> Result<(&GroupVolume, usize), Refusal> {
+    pub(super) fn column_of(&self, told: &ToldColumn) -> Result<(&GroupVolume, usize), Refusal> {
         let (volume, node) = (told.volume.to_string(), told.seat.name.clone());
         let group = self.groups.values().find(|group| told.is_of(group));
         let is_it = |column: &GroupColumn| {
@@ -547,7 +558,7 @@ impl Registry {
         })
     }
 
-    fn map_of(&self, number: u32) -> Result<(&GroupVolume, &GroupMap), Refusal> {
+    pub(super) fn map_of(&self, number: u32) -> Result<(&GroupVolume, &GroupMap), Refusal> {
         let found = self.group(number).and_then(|group| Some((group, self.maps.get(&number)?)));
         found.ok_or(Refusal::UnknownMap { number })
     }

@@ -88,8 +88,8 @@ pub(super) fn successor<'a>(
             return Err(Refusal::SameNode { volume: group.described(), disk, copy });
         }
         let room = room_on(disk);
-        if disk.taken_by(group.bytes) > room {
-            let (volume, bytes, free) = (group.described(), disk.taken_by(group.bytes), disk.free);
+        if disk.taken_by(group.column_bytes()) > room {
+            let (volume, bytes, free) = (group.described(), disk.taken_by(group.column_bytes()), disk.free);
             return Err(Refusal::NoRoom { volume, disk: disk.place(), bytes, free, room });
         }
         return Ok(disk);
@@ -103,10 +103,10 @@ pub(super) fn successor<'a>(
         .collect();
     disks.sort_by_key(|(room, disk)| (Reverse(*room), &disk.domain, disk.uuid));
     match disks.first() {
-        Some((room, disk)) if disk.taken_by(group.bytes) <= *room => Ok(disk),
+        Some((room, disk)) if disk.taken_by(group.column_bytes()) <= *room => Ok(disk),
         _ => {
             let domains = disks.iter().map(|(room, disk)| DiskSpace::new(disk, *room)).collect();
-            let (volume, from, bytes) = (group.described(), leaving.place(), group.bytes);
+            let (volume, from, bytes) = (group.described(), leaving.place(), group.column_bytes());
             Err(Refusal::NoSpare { volume, from, bytes, domains })
         }
     }
@@ -160,11 +160,19 @@ pub(super) fn is_joined(registry: &Registry, disk: &ManagedDisk) -> bool {
 }
 
 impl Registry {
-    /// Bytes of a disk that a new column can have: what is free, less the columns that are still to be made there.
+    /// Bytes of a disk that a new column can have: what is free, less what columns are still to have there that are to be made, or to grow.
     pub(super) fn room_on(&self, disk: &ManagedDisk) -> u64 {
-        let is_due = |column: &GroupColumn| column.disk == disk.uuid && column.state == ColumnState::Missing;
-        let due = self.groups.values().filter(|group| group.columns.iter().any(is_due));
-        let reserved = due.fold(0, |sum: u64, group| sum.saturating_add(disk.taken_by(group.bytes)));
-        disk.free.saturating_sub(reserved)
+        let reserved = self.groups.values().map(|group| {
+            let on_disk = group.columns.iter().filter(|column| column.disk == disk.uuid);
+            let due = on_disk.map(|column| match column.state {
+                ColumnState::Missing => disk.taken_by(group.column_bytes()),
+                ColumnState::Made | ColumnState::Leaving if !column.grown => {
+                    disk.taken_by(group.column_bytes()).saturating_sub(disk.taken_by(group.bytes))
+                }
+                ColumnState::Made | ColumnState::Leaving | ColumnState::Removed => 0,
+            });
+            due.fold(0, u64::saturating_add)
+        });
+        disk.free.saturating_sub(reserved.fold(0, u64::saturating_add))
     }
 }

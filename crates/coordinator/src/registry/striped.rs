@@ -18,6 +18,7 @@ use crate::refusal::{DiskSpace, Refusal};
 use super::disks::check_detached;
 use super::draft::Draft;
 use super::groups::{check_shape, give_numbers, is_new, new_column};
+use super::growth::without_growth;
 use super::placement::{Promised, away, is_joined, is_near};
 use super::{Registry, groups};
 
@@ -63,6 +64,7 @@ pub(super) fn create(draft: &mut Draft<'_>, new: &NewStriped) -> Result<(), Refu
             state: GroupState::Making,
             part: Some(part),
             columns: disks.into_iter().map(new_column).collect(),
+            grows: None,
         })));
     }
     draft.write(Write::Put(Record::Striped(StripedVolume {
@@ -70,6 +72,7 @@ pub(super) fn create(draft: &mut Draft<'_>, new: &NewStriped) -> Result<(), Refu
         uuid: new.uuid,
         layout: new.layout,
         bytes: new.bytes,
+        grows_to: None,
         block_bytes: new.block_bytes,
         bundle_bytes,
         policy: new.policy.clone(),
@@ -114,9 +117,10 @@ pub(super) fn remove(draft: &mut Draft<'_>, name: &str) -> Result<(), Refusal> {
     }
     let state = GroupState::Removing;
     for part in registry.parts_of(name) {
-        draft.write(Write::Put(Record::Group(GroupVolume { state, ..part.clone() })));
+        draft.write(Write::Put(Record::Group(GroupVolume { state, ..without_growth(part) })));
     }
-    draft.write(Write::Put(Record::Striped(StripedVolume { state, ..striped.clone() })));
+    let removing = StripedVolume { state, grows_to: None, ..striped.clone() };
+    draft.write(Write::Put(Record::Striped(removing)));
     Ok(())
 }
 

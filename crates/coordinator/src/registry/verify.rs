@@ -103,6 +103,15 @@ impl Registry {
             let key = group_key(&group.name);
             require(check_name("volume", group.volume()).is_ok(), &key, "has a name that is none")?;
             self.verify_part(group)?;
+            let is_ready = group.state == GroupState::Ready;
+            let may = group.grows.is_none_or(|growth| is_ready && growth.bytes > group.bytes);
+            require(may, &key, "grows to a size that is none, or while it is made or removed")?;
+            let has_grown = group.there().any(|(_, column)| column.grown);
+            require(
+                group.grows.is_some() || !has_grown,
+                &key,
+                "has columns that have grown, and does not grow",
+            )?;
             require(!self.volumes.contains_key(&group.name), &key, "has the name of another volume")?;
             require(group.block_bytes.is_power_of_two(), &key, "has blocks of no power of two")?;
             let is_given = (GROUP_NUMBER_MIN..self.numbers.next).contains(&group.number);
@@ -188,6 +197,14 @@ impl Registry {
                 let room = sizes.iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
                 require(striped.bytes <= room, &key, "is larger than its parts")?;
             }
+            let grows = parts.iter().flatten().any(|part| part.grows.is_some());
+            let may = striped.grows_to.is_none_or(|bytes| bytes > striped.bytes);
+            require(may, &key, "grows to a size that it has")?;
+            require(
+                grows == striped.grows_to.is_some(),
+                &key,
+                "grows without its parts, or they without it",
+            )?;
         }
         Ok(())
     }

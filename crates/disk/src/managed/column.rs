@@ -2,8 +2,9 @@
 
 use std::fmt;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cards_array::group::{self, Extent, Extents, Marks, Work};
 use cards_array::store::{self, ColumnKey, StoreError};
@@ -87,7 +88,10 @@ impl fmt::Display for ManagedColumn {
 pub struct Column {
     managed: Arc<Managed>,
     key: ColumnKey,
-    bytes: u64,
+    /// Its size, or one that it had: it only grows.
+    bytes: Arc<AtomicU64>,
+    /// Writes that went beyond its end, with where that was: they are released as a whole.
+    cut: Arc<Mutex<Vec<(Extent, u64)>>>,
     found: Arc<group::Disk>,
 }
 
@@ -99,10 +103,17 @@ impl Column {
         &self.found
     }
 
-    /// Bytes of the volume.
+    /// Bytes that it has on its disk now.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        let lists = self.managed.lists();
+        let now = lists.columns.iter().find(|column| column.key() == self.key).map(|column| column.bytes);
+        drop(lists);
+        now.map_or_else(|| self.bytes.load(Relaxed), |now| self.bytes.fetch_max(now, Relaxed).max(now))
+    }
+
+    fn cut(&self) -> MutexGuard<'_, Vec<(Extent, u64)>> {
+        self.cut.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What the disk has counted by now: at least what it had when the last write ended.
@@ -121,6 +132,9 @@ impl Column {
     /// those of a read, none of other works. The payload of a write is kept until its end, and not copied if it is whole
     /// units of 4096 bytes; it has as many bytes as its extent. A read has at most 64 MiB.
     ///
+    /// Behind its end a column is zero: reads find that there, and writes of zeroes are done. While the columns of a group grow, one after
+    /// the other, the larger ones have nothing else there.
+    ///
     /// The reply is an error: [`JobError::Damaged`] with the first units that are not as they were written, [`JobError::StoreFailed`]
     /// after the disk could not sync or write its tables, [`JobError::OutOfRange`], `ESHUTDOWN` of a disk that is closed,
     /// `ENXIO` of a column that is gone, and what the operating system said.
@@ -138,12 +152,16 @@ impl Column {
             Work::Sync | Work::SetRecord(_) | Work::MarkMissed(_) => None,
         };
         if let Some((Extent { offset, length }, payload)) = extent {
-            let (offset, len, size) = (*offset, *length, self.bytes);
-            if offset.checked_add(len).is_none_or(|end| end > size) {
-                return answer.with(Err(JobError::OutOfRange { offset, len, size }));
-            }
+            let (offset, len) = (*offset, *length);
+            let Some(end) = offset.checked_add(len) else {
+                return answer.with(Err(JobError::OutOfRange { offset, len, size: self.bytes() }));
+            };
             if len == 0 || payload.map_or(len > READ_MAX, |payload| payload != len) {
                 return answer.with(Err(JobError::Os { errno: libc::EINVAL }));
+            }
+            // It may have grown.
+            if end > self.bytes.load(Relaxed) && end > self.bytes() {
+                return self.submit_beyond(work, answer);
             }
         }
         let key = self.key;
@@ -151,9 +169,58 @@ impl Column {
         let _ = self.managed.send(Box::new(move |driver| begin(&driver, key, work, answer)));
     }
 
-    /// Lets the regions of a write become clean, or of a range that was found dirty: once for each.
-    pub fn release(&self, extent: Extent) {
+    /// A work that goes beyond the end, of which only what is before it is asked of the disk.
+    fn submit_beyond<B: AsRef<[u8]>>(&self, work: Work<B>, answer: Answerer) {
+        let size = self.bytes();
+        let within = |extent: Extent| extent_within(extent, size);
         let key = self.key;
+        let (part, answer) = match work {
+            Work::Read { extent } => {
+                let length = extent.length as usize;
+                let whole = move |result: WorkResult| {
+                    answer.with(result.map(|bytes| {
+                        let mut bytes = bytes.unwrap_or_default();
+                        bytes.resize(length, 0);
+                        Some(bytes)
+                    }));
+                };
+                (Work::Read { extent: within(extent) }, Answerer(Some(Box::new(whole))))
+            }
+            Work::Verify { extent } => (Work::Verify { extent: within(extent) }, answer),
+            Work::Write { extent, payload, missed } => {
+                let (bytes, part) = (payload.as_ref(), within(extent));
+                let (stays, rest) = bytes.split_at(part.length as usize);
+                if rest.iter().any(|byte| *byte != 0) {
+                    let Extent { offset, length: len } = extent;
+                    return answer.with(Err(JobError::OutOfRange { offset, len, size }));
+                }
+                self.cut().push((extent, size));
+                (Work::Write { extent: part, payload: stays.to_vec(), missed }, answer)
+            }
+            Work::Sync | Work::SetRecord(_) | Work::MarkMissed(_) => return answer.with(Ok(None)),
+        };
+        match &part {
+            Work::Read { extent } | Work::Verify { extent } | Work::Write { extent, .. }
+                if extent.length == 0 =>
+            {
+                answer.with(Ok(None));
+            }
+            _ => drop(self.managed.send(Box::new(move |driver| begin(&driver, key, part, answer)))),
+        }
+    }
+
+    /// Lets the regions of a write become clean, or of a range that was found dirty: once for each.
+    pub fn release(&self, mut extent: Extent) {
+        let key = self.key;
+        let mut cut = self.cut();
+        if let Some(at) = cut.iter().position(|(of, _)| *of == extent) {
+            // What lay beyond the end then was not held, and may be held for another write by now.
+            extent = extent_within(extent, cut.swap_remove(at).1);
+        }
+        drop(cut);
+        if extent.length == 0 {
+            return;
+        }
         // A disk that is closed keeps them dirty.
         let _ = self.managed.send(Box::new(move |driver| {
             driver.act(|store, _, _| store.release(key, extent));
@@ -168,6 +235,11 @@ impl Column {
             driver.act(|store, now, out| store.caught_up(key, &extents, now, out));
         }));
     }
+}
+
+/// What of a range is before an end.
+fn extent_within(extent: Extent, end: u64) -> Extent {
+    Extent { length: end.saturating_sub(extent.offset).min(extent.length), ..extent }
 }
 
 /// The duty to answer a work. Dropped, it answers that the disk is closed.
@@ -266,6 +338,25 @@ impl Managed {
         .await
     }
 
+    /// Gives a column so many bytes, and ends when that is durable: what is new is zero. If it is cut off before, the column is as it was. One
+    /// that has as many, or more, stays as it is. It is served meanwhile.
+    ///
+    /// # Errors
+    /// The size is no multiple of 4096, there is no such column or no room, it grows already, or the disk has failed or is closed.
+    pub async fn grow_column(&self, key: ColumnKey, bytes: u64) -> Result<(), ManagedError> {
+        if !bytes.is_multiple_of(UNIT as u64) {
+            return Err(ManagedError::Size { bytes });
+        }
+        let column = self.columns().into_iter().find(|column| column.key() == key);
+        if column.ok_or(StoreError::NoColumn)?.bytes >= bytes {
+            return Ok(());
+        }
+        self.ask(async move |driver| {
+            driver.change(|ticket, store, now, out| store.grow_column(ticket, key, bytes, now, out)).await
+        })
+        .await
+    }
+
     /// Removes a column that is not in use; its pieces are free when this ends. Handles of it are of no use then.
     ///
     /// # Errors
@@ -287,13 +378,14 @@ impl Managed {
     /// There is no such column, or the disk is closed.
     pub async fn column(self: &Arc<Self>, key: ColumnKey) -> Result<Column, ManagedError> {
         let column = self.columns().into_iter().find(|column| column.key() == key);
-        let bytes = column.ok_or(StoreError::NoColumn)?.bytes;
+        let bytes = Arc::new(AtomicU64::new(column.ok_or(StoreError::NoColumn)?.bytes));
         let found = self
             .ask(async move |driver| {
                 driver.act(|store, _, _| store.begin(key)).ok_or(StoreError::NoColumn.into())
             })
             .await?;
-        Ok(Column { managed: Arc::clone(self), key, bytes, found: Arc::new(found) })
+        let cut = Arc::default();
+        Ok(Column { managed: Arc::clone(self), key, bytes, cut, found: Arc::new(found) })
     }
 
     /// Has the thread do something, and waits for its answer.

@@ -25,6 +25,11 @@ pub(super) async fn remove(node: &Node, volume: String) -> Result<Reply, Refusal
     Ok(Reply::Done {})
 }
 
+pub(super) async fn resize(node: &Node, volume: String, bytes: u64) -> Result<Reply, Refusal> {
+    coordinate(node, |done| Order::GrowVolume { volume, bytes, done }).await?;
+    Ok(Reply::Done {})
+}
+
 pub(super) async fn replace(
     node: &Node,
     volume: String,

@@ -115,6 +115,7 @@ mod tests {
             disk_name: "fast".into(),
             state: ColumnState::Made,
             replaces: None,
+            grown: false,
         };
         let record = GroupVolume {
             part: None,
@@ -127,6 +128,7 @@ mod tests {
             modes: BTreeSet::new(),
             state: GroupState::Ready,
             columns: vec![column(1), column(2)],
+            grows: None,
         };
         let member = |node| Member { node: NodeId(node), incarnation: 1 };
         let seconds = Duration::from_secs_f64;

@@ -28,7 +28,7 @@ impl Local {
         };
         let wanted = match work {
             DiskWork::Read { block, slot, .. } => {
-                let size = self.node.groups.get(of).map_or(0, |known| known.record.bytes);
+                let size = self.node.groups.get(of).map_or(0, |known| known.record.column_bytes());
                 let length = self.node.arena.block() as u64;
                 let offset = u64::from(block) * length;
                 let length = size.saturating_sub(offset).min(length);
@@ -191,8 +191,8 @@ impl Local {
         }
     }
 
-    /// The core's term begins: the group's map has this `since`.
-    pub(super) fn begin_reign(self: &Rc<Self>, of: PgId, since: u64, exclusivity: Exclusivity) {
+    /// The core's term begins: the group's map has this `since`. Earlier primaries may have taken commands up to `bytes`.
+    pub(super) fn begin_reign(self: &Rc<Self>, of: PgId, since: u64, exclusivity: Exclusivity, bytes: u64) {
         let begins = |hosted: &mut Hosted| {
             let group = &hosted.group;
             Some((group.life()?, group.is_new_life(), group.outlived()))
@@ -220,7 +220,7 @@ impl Local {
         self.hosted(of, |hosted| {
             (hosted.reign, hosted.noting, hosted.right) = (Some(since), None, None);
         });
-        let spec = news::spec(&known.record, self.node.me, since);
+        let spec = self.at_least(news::spec(&known.record, self.node.me, since), bytes);
         self.control(ControlInput::Group { spec, term: Some(term) });
         self.tell_rights();
         self.node.threads[0].post(Event::ResolveCards);

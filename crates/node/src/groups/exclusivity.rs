@@ -36,7 +36,10 @@ async fn read(registry: &Coordinator, of: PgId, since: u64) -> Option<Reply> {
     let held = view.maps.get(&of.0)?;
     let map: Map = held.decode().ok()?;
     Some(match map.since {
-        at if at == since => Reply::Found(held.exclusivity.known_to(&map)),
+        at if at == since => {
+            let bytes = view.group(of.0).map_or(0, |group| group.served_bytes());
+            Reply::Found(held.exclusivity.known_to(&map), bytes)
+        }
         at if at > since => Reply::Over,
         // An older view.
         _ => Reply::Nothing,
@@ -118,7 +121,7 @@ impl Local {
             return;
         }
         match reply {
-            Reply::Found(exclusivity) => self.begin_reign(of, since, exclusivity),
+            Reply::Found(exclusivity, bytes) => self.begin_reign(of, since, exclusivity, bytes),
             Reply::Nothing => self.ask_exclusivity_later(of, Question::Read(since)),
             // The group hears of it by itself.
             Reply::Over | Reply::Kept => {}

@@ -5,13 +5,15 @@ use std::sync::Arc;
 
 use cards_array::group::{Group, GroupTiming, Map, Message, Size};
 use cards_array::store::ColumnKey;
-use cards_coordinator::{AttachMode, GroupVolume, View};
+use cards_config::size;
+use cards_coordinator::{AttachMode, GroupVolume, StripedVolume, View};
 use cards_core::{Coherence, ControlInput, Duration, Handover, Instant, NodeId, PgId, VolumeSpec};
 use cards_disk::{Column, ManagedError};
 use cards_policies::policy::normalize;
 
 use crate::damage::UNIT;
 use crate::node::groups::{Hosted, Known};
+use crate::node::history::event::{Event as Happened, Kind};
 use crate::node::{Event, Local, Node};
 
 /// Bytes that are copied at a time from a column to another: what comes behind them on a link waits for no more.
@@ -25,8 +27,9 @@ impl Node {
             map: view.maps.get(&record.number).and_then(|map| self.readable(record, map.decode().ok()?)),
         });
         let known: Vec<Known> = known.collect();
-        let is_news = self.groups.replace_striped(view.striped.values().cloned());
         known.iter().for_each(|known| self.note_forced(known));
+        self.note_growth(view);
+        let is_news = self.groups.replace_striped(view.striped.values().cloned());
         for of in self.groups.replace(known) {
             self.at_home(of, move |local| local.group_news(of));
         }
@@ -49,6 +52,31 @@ impl Node {
                 generation = map.term.generation,
                 "the copy of this node was forced: what others had beyond it is given up, and they are filled from it"
             );
+        }
+    }
+
+    /// Tells that a volume has become larger, when that is first heard; one node notes it as an event.
+    fn note_growth(&self, view: &View) {
+        let whole = view.groups.values().filter(|group| group.part.is_none());
+        let whole = whole.map(|group| (&group.name, group.number, group.bytes));
+        let first = |striped: &StripedVolume| striped.groups.first().copied().unwrap_or_default();
+        let striped = view.striped.values().map(|striped| (&striped.name, first(striped), striped.bytes));
+        for (name, number, bytes) in whole.chain(striped) {
+            let Some((_, before)) =
+                self.groups.size_of(name).filter(|(of, before)| *of == number && *before < bytes)
+            else {
+                continue;
+            };
+            let text = format!("the volume has grown from {} to {}", size::human(before), size::human(bytes));
+            tracing::info!(volume = name, bytes, "{text}");
+            let primary =
+                view.maps.get(&number).and_then(|map| map.decode().ok()).map(|map| map.primary.node);
+            if primary == Some(self.me) {
+                let now_ms = self.clock.now_and_utc_us().1 / 1_000;
+                let event = Happened::new(Kind::Grown, &self.config.node, &self.config.node, now_ms);
+                let event = Happened { subject: Some(name.clone()), reason: Some(text), ..event };
+                self.history.happened(vec![event]);
+            }
         }
     }
 
@@ -76,7 +104,7 @@ pub(super) fn spec(record: &GroupVolume, primary: NodeId, since: u64) -> VolumeS
         primary,
         epoch: since << APART,
         name: record.name.clone(),
-        size_bytes: record.bytes,
+        size_bytes: record.served_bytes(),
         block_bytes: u32::try_from(record.block_bytes).unwrap_or(u32::MAX),
         policy: normalize(&record.policy).unwrap_or_else(|_| record.policy.clone()),
         read_only: record.modes.iter().all(|mode| *mode == AttachMode::Ro),
@@ -125,6 +153,7 @@ impl Local {
 
     /// Another node is a group's primary.
     fn hear_of_primary(self: &Rc<Self>, of: PgId, spec: VolumeSpec, since: u64) {
+        let spec = self.at_least(spec, 0);
         let epoch = spec.epoch;
         let before = self.node.control().volume(of).cloned();
         if before.is_none_or(|before| before != spec && before.epoch <= epoch) {
@@ -136,6 +165,49 @@ impl Local {
             self.end_parked(of);
         }
         self.carry_out_wishes();
+    }
+
+    /// A group as the core is to know it: at least as large as the core knows it, and as `bytes`. The registry may have said more of its size to
+    /// a primary than this node has heard by now.
+    pub(super) fn at_least(&self, spec: VolumeSpec, bytes: u64) -> VolumeSpec {
+        let known = self.node.control().volume(spec.id).map_or(0, |before| before.size_bytes);
+        VolumeSpec { size_bytes: spec.size_bytes.max(known).max(bytes), ..spec }
+    }
+
+    /// Whether a column lacks space that its group may have used: its disk was put back to what it was before it grew.
+    fn is_small(&self, of: PgId, column: &Column) -> bool {
+        let Some(known) = self.node.groups.get(of) else { return false };
+        let (record, disk) = (&known.record, column.managed().uuid());
+        let has_grown = record.there().any(|(_, known)| known.disk == disk && known.grown);
+        let least = if has_grown { record.column_bytes() } else { record.served_bytes() };
+        column.bytes() < least
+    }
+
+    /// The column of this node has grown on its disk.
+    pub(crate) fn column_grown(self: &Rc<Self>, of: PgId) {
+        match self.hosted(of, |hosted| hosted.group.grow(hosted.column.bytes())) {
+            Some(()) => self.carry_out_wishes(),
+            // It was too small for its group to begin on it.
+            None => self.group_news(of),
+        }
+    }
+
+    /// Has the core take commands of a group up to its new size, which all columns have. The epoch in which this process took over, if it leads
+    /// the group and the core does so now.
+    pub(crate) fn serve_size(self: &Rc<Self>, of: PgId, bytes: u64) -> Option<u64> {
+        let leads = |hosted: &mut Hosted| {
+            let is_ready = hosted.reigns() && hosted.group.bytes() >= bytes;
+            hosted.group.map().map(|map| map.since).filter(|_| is_ready)
+        };
+        let since = self.hosted(of, leads).flatten();
+        self.carry_out_wishes();
+        let before = self.node.control().volume(of).cloned()?;
+        let since = since.filter(|since| (before.primary, before.epoch) == (self.node.me, since << APART))?;
+        if before.size_bytes < bytes {
+            let spec = VolumeSpec { size_bytes: bytes, ..before };
+            self.control(ControlInput::Group { spec, term: None });
+        }
+        Some(since)
     }
 
     /// Begins to drive a group, if this node has a column of it.
@@ -171,6 +243,13 @@ impl Local {
             }
         };
         let node = &self.node;
+        if self.is_small(of, &column) {
+            tracing::warn!(
+                volume = name,
+                "its copy here is smaller than the volume, and grows before it is used"
+            );
+            return;
+        }
         let size = Size { bytes: column.bytes(), copy_bytes: COPY_BYTES, unit_bytes: UNIT };
         let timing = GroupTiming { grace: grace(node), ..GroupTiming::default() };
         let group = Group::new(node.member(), column.found().clone(), size, timing, node.now());

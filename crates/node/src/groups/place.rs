@@ -111,7 +111,14 @@ mod tests {
     }
 
     fn column(number: u8, state: ColumnState, replaces: Option<u8>) -> GroupColumn {
-        GroupColumn { node: format!("n{number}"), disk: disk(number), disk_name: "d".into(), state, replaces }
+        GroupColumn {
+            node: format!("n{number}"),
+            disk: disk(number),
+            disk_name: "d".into(),
+            state,
+            replaces,
+            grown: false,
+        }
     }
 
     fn record(columns: Vec<GroupColumn>) -> GroupVolume {
@@ -126,6 +133,7 @@ mod tests {
             modes: BTreeSet::new(),
             state: GroupState::Ready,
             columns,
+            grows: None,
         }
     }
 

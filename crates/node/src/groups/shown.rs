@@ -1,6 +1,6 @@
 //! How a mirrored volume stands, for people.
 
-use cards_admin::{CopyState, Mirror, MirrorCopy, MirrorMap, MirrorState};
+use cards_admin::{CopyState, Growing, Mirror, MirrorCopy, MirrorMap, MirrorState};
 use cards_array::group::{Map, State};
 use cards_coordinator::{ColumnState, GroupColumn, GroupState, GroupVolume};
 
@@ -50,6 +50,19 @@ pub(crate) fn mirror(node: &Node, record: &GroupVolume, map: Option<&Map>) -> Mi
             epoch: map.term.epoch,
             generation: map.term.generation,
             forced: map.forced,
+        }),
+        grows: record.grows.map(|growth| Growing {
+            to: growth.bytes,
+            waits_for: match growth.made {
+                true => {
+                    let primary = map.filter(|_| !growth.served).map(|map| node.name(map.primary.node));
+                    primary.into_iter().collect()
+                }
+                false => {
+                    let lacking = record.there().filter(|(_, column)| !column.grown);
+                    lacking.map(|(_, column)| column.node.clone()).collect()
+                }
+            },
         }),
     }
 }

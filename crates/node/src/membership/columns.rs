@@ -4,11 +4,13 @@
 //! there first, too, and a node that was away removes its column when it is back. What is done here can be done again: a column that
 //! is on its disk is not made, one that is not is not removed, and the registry hears of both as often as it takes.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cards_array::group::State;
+use cards_array::store::ColumnKey;
 use cards_config::duration::exact;
 use cards_coordinator::{
     Change, ColumnState, Error, GroupColumn, GroupMap, GroupState, GroupVolume, ManagedDisk, Refusal, Seat,
@@ -21,7 +23,7 @@ use super::session::Session;
 use super::volumes::disks_at;
 use super::whose::Disputed;
 use crate::alarm::Alarm;
-use crate::node::Node;
+use crate::node::{Local, Node};
 
 /// When to try again what did not succeed.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -48,9 +50,10 @@ pub(super) async fn run(session: Rc<Session>) {
             node: &node,
             view: session.known(),
             seat: session.seat.borrow().clone(),
+            waits: Cell::new(false),
         };
         let mut problems = look.act().await;
-        wrong = !problems.is_empty();
+        wrong = !problems.is_empty() || look.waits.get();
         problems.extend(look.rebuild(&mut overdue).await);
         node.membership.set_columns(problems);
         node.review_columns();
@@ -63,6 +66,8 @@ struct Look<'a> {
     node: &'a Node,
     view: View,
     seat: Seat,
+    /// Something is due of this node that it cannot do yet, and that is no problem.
+    waits: Cell<bool>,
 }
 
 impl Look<'_> {
@@ -84,7 +89,9 @@ impl Look<'_> {
         for group in groups {
             for (number, column) in group.columns_at(&self.seat.name) {
                 note(self.settle(group, number, column).await);
+                note(self.grow(group, number, column).await);
             }
+            note(self.serve_growth(group).await);
         }
         problems
     }
@@ -184,19 +191,8 @@ impl Look<'_> {
             return Ok(());
         }
         let goes = group.state == GroupState::Removing || column.state == ColumnState::Leaving;
-        let Some(managed) = self.node.managed.iter().find(|managed| managed.uuid() == column.disk) else {
-            return Err(format!(
-                "volume {volume} has a copy on managed disk {disk} ({}) of this node, which it does not have: bring the disk back",
-                column.disk
-            ));
-        };
-        let told = |free| ToldColumn {
-            seat: self.seat.clone(),
-            volume: group.uuid,
-            group: group.group(),
-            disk: column.disk,
-            free,
-        };
+        let managed = self.disk_of(group, column)?;
+        let told = |free| self.told(group, column, free);
         match goes {
             true => {
                 remove(managed, group, number).await.map_err(|error| {
@@ -224,6 +220,91 @@ impl Look<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Gives a column of this node the size that its group is to have, if that is due, and says so.
+    async fn grow(&self, group: &GroupVolume, number: u8, column: &GroupColumn) -> Result<(), String> {
+        let is_there = match column.state {
+            ColumnState::Made => true,
+            ColumnState::Leaving => self.is_in_map(group, number),
+            ColumnState::Missing | ColumnState::Removed => false,
+        };
+        if group.state != GroupState::Ready || !is_there {
+            return Ok(());
+        }
+        let is_awaited = group.grows.is_some() && !column.grown;
+        let (volume, disk, bytes) = (group.volume(), &column.disk_name, group.column_bytes());
+        let key = ColumnKey { volume: group.uuid.key(), group: group.group(), column: number };
+        let managed = match self.disk_of(group, column) {
+            Err(problem) => return if is_awaited { Err(problem) } else { Ok(()) },
+            Ok(managed) => managed,
+        };
+        // A disk that was put back may have it as it was before it grew.
+        let is_small = managed.columns().iter().any(|there| there.key() == key && there.bytes < bytes);
+        if !is_awaited && !is_small {
+            return Ok(());
+        }
+        managed.grow_column(key, bytes).await.map_err(|error| {
+            format!(
+                "volume {volume} is to grow to {bytes} bytes, and its copy on managed disk {disk} does not: {error}; make room there, or run \
+                 `cards volume replace {volume} --from {}`",
+                column.place()
+            )
+        })?;
+        // Before others count on it: a fill that begins now copies all that the column has.
+        let (of, home) = (group.pg(), self.node.home_of(group.pg()));
+        self.node.on_data_thread(home, move |local| local.column_grown(of)).await;
+        if is_small {
+            tracing::info!(volume, disk, bytes, "a copy of a volume has grown");
+        }
+        if !is_awaited {
+            return Ok(());
+        }
+        let what = || format!("the growth of the copy of volume {volume}");
+        let column = self.told(group, column, managed.free_bytes());
+        self.submit(Change::ColumnGrown { column, bytes }, what).await
+    }
+
+    /// Has the primary of a group, if that is this process, take commands up to the new size, and says so.
+    async fn serve_growth(&self, group: &GroupVolume) -> Result<(), String> {
+        let Some(growth) = group.grows.filter(|growth| growth.made && !growth.served) else { return Ok(()) };
+        let map = self.view.maps.get(&group.number).and_then(|map| map.decode().ok());
+        if map.is_none_or(|map| map.primary.node != self.node.me) {
+            return Ok(());
+        }
+        let (of, bytes) = (group.pg(), growth.bytes);
+        let serves = move |local: &Rc<Local>| local.serve_size(of, bytes);
+        let Some(since) = self.node.on_data_thread(self.node.home_of(of), serves).await.flatten() else {
+            // Its term is about to begin, or to end.
+            self.waits.set(true);
+            return Ok(());
+        };
+        let seat = self.seat.clone();
+        match self.refusal(Change::SizeServed { seat, number: group.number, since, bytes }).await {
+            None | Some(Refusal::NotPrimary { .. }) => Ok(()),
+            Some(refusal) => {
+                Err(not_followed(&format!("the growth of volume {}", group.described()), &refusal))
+            }
+        }
+    }
+
+    /// The managed disk of a column of this node.
+    fn disk_of(&self, group: &GroupVolume, column: &GroupColumn) -> Result<&Arc<Managed>, String> {
+        let found = self.node.managed.iter().find(|managed| managed.uuid() == column.disk);
+        found.ok_or_else(|| {
+            format!(
+                "volume {} has a copy on managed disk {} ({}) of this node, which it does not have: bring the disk back",
+                group.volume(),
+                column.disk_name,
+                column.disk
+            )
+        })
+    }
+
+    /// A column, as the registry is told of it.
+    fn told(&self, group: &GroupVolume, column: &GroupColumn, free: u64) -> ToldColumn {
+        let (volume, group, disk) = (group.uuid, group.group(), column.disk);
+        ToldColumn { seat: self.seat.clone(), volume, group, disk, free }
     }
 
     /// Whether the map of a volume has the column; one that cannot be read may.
@@ -289,7 +370,7 @@ fn not_followed(what: &str, refusal: &Refusal) -> String {
 /// A column as its disk has it in its table.
 fn column_of(group: &GroupVolume, number: u8) -> Option<ManagedColumn> {
     let name = group.volume().parse().ok()?;
-    let (volume, bytes) = (group.uuid, group.bytes);
+    let (volume, bytes) = (group.uuid, group.column_bytes());
     Some(ManagedColumn { volume, name, group: group.group(), column: number, bytes })
 }
 

@@ -72,6 +72,7 @@ mod tests {
             disk_name: "d".into(),
             state,
             replaces: None,
+            grown: false,
         };
         GroupVolume {
             name: "data".into(),
@@ -84,6 +85,7 @@ mod tests {
             state: GroupState::Ready,
             part: None,
             columns: (1..).zip(states).map(column).collect(),
+            grows: None,
         }
     }
 

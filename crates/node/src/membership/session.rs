@@ -173,6 +173,12 @@ impl Session {
                         let _ = done.send(volumes::create(&session, *new, &on).await);
                     });
                 }
+                Order::GrowVolume { volume, bytes, done } => {
+                    let session = Rc::clone(&self);
+                    tokio::task::spawn_local(async move {
+                        let _ = done.send(volumes::grow(&session, volume, bytes).await);
+                    });
+                }
                 Order::ReplaceCopy { volume, from, to, done } => {
                     let session = Rc::clone(&self);
                     tokio::task::spawn_local(async move {

@@ -83,18 +83,11 @@ pub(super) async fn create(session: &Session, new: Change, on: &[String]) -> Res
 /// There is no such volume, it is attached, or the coordinator does not answer. In words.
 pub(super) async fn remove(session: &Session, volume: String) -> Result<(), String> {
     let view = session.coordinator.view().await.map_err(|error| failed(session, error))?;
-    if !view.groups.contains_key(&volume) && !view.striped.contains_key(&volume) {
-        let shown = &volume[..volume.floor_char_boundary(200)];
-        return Err(match view.volumes.get(&volume) {
-            Some(plain) => {
-                let node = view.disks.get(&plain.disk).map_or("another node", |disk| &disk.node);
-                format!(
-                    "volume {shown:?} is on one disk of node {node}: stop the daemon there, and run `cards volume remove {shown} --disk PATH`"
-                )
-            }
-            None => format!("there is no volume {shown:?}; see `cards volume list`"),
-        });
-    }
+    on_nodes(&view, &volume, |shown, node| {
+        format!(
+            "volume {shown:?} is on one disk of node {node}: stop the daemon there, and run `cards volume remove {shown} --disk PATH`"
+        )
+    })?;
     let until = Instant::now() + DETACHED;
     loop {
         let remove = Change::RemoveGroup { volume: volume.clone() };
@@ -114,6 +107,38 @@ pub(super) async fn remove(session: &Session, volume: String) -> Result<(), Stri
         }
         tokio::time::sleep(LOOK).await;
     }
+}
+
+/// Has a volume become larger. Its nodes do the rest.
+///
+/// # Errors
+/// There is no such volume, the registry refuses, or the coordinator does not answer. In words.
+pub(super) async fn grow(session: &Session, volume: String, bytes: u64) -> Result<(), String> {
+    let view = session.coordinator.view().await.map_err(|error| failed(session, error))?;
+    on_nodes(&view, &volume, |shown, node| {
+        format!(
+            "volume {shown:?} is on one disk of node {node}, and only volumes over managed disks of several nodes grow: create one of that size \
+             (`cards volume create --layout`), and copy to it. A plain disk has the size of its file or device when its daemon is started"
+        )
+    })?;
+    let grow = Change::GrowVolume { volume, bytes };
+    session.coordinator.submit(grow).await.map(drop).map_err(|error| failed(session, error))
+}
+
+/// A volume is one over managed disks of several nodes; `other` says what to do with one on a disk, whose node it is told.
+fn on_nodes(view: &View, volume: &str, other: impl Fn(&str, &str) -> String) -> Result<(), String> {
+    if view.groups.get(volume).is_some_and(|group| group.part.is_none()) || view.striped.contains_key(volume)
+    {
+        return Ok(());
+    }
+    let shown = &volume[..volume.floor_char_boundary(200)];
+    Err(match view.volumes.get(volume) {
+        Some(plain) => {
+            let node = view.disks.get(&plain.disk).map_or("another node", |disk| &disk.node);
+            other(shown, node)
+        }
+        None => format!("there is no volume {shown:?}; see `cards volume list`"),
+    })
 }
 
 /// How long the registry may take to hear that a volume was detached.
@@ -324,6 +349,7 @@ mod tests {
             disk_name: "fast".into(),
             state: ColumnState::Made,
             replaces: None,
+            grown: false,
         };
         assert_eq!(has_disk("data", &column, Ok(vec![Uuid([2; 16]).to_string(), disk.to_string()])), Ok(()));
         let other = has_disk("data", &column, Ok(vec![Uuid([2; 16]).to_string()])).unwrap_err();

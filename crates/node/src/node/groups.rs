@@ -91,6 +91,16 @@ impl Groups {
         self.striped(name).is_some() || self.known().values().any(|known| known.record.name == name)
     }
 
+    /// The number of a volume, or of its first part, and the size that clients are told of it, in bytes.
+    pub(crate) fn size_of(&self, name: &str) -> Option<(u32, u64)> {
+        if let Some(striped) = self.striped(name) {
+            return Some((*striped.groups.first()?, striped.bytes));
+        }
+        let known = self.known();
+        let found = known.values().find(|known| known.record.name == name);
+        found.map(|known| (known.record.number, known.record.bytes))
+    }
+
     /// All volumes over several groups.
     pub(crate) fn all_striped(&self) -> Vec<Arc<StripedVolume>> {
         self.shared().values().cloned().collect()

@@ -24,8 +24,8 @@ pub(crate) enum Question {
 /// What the registry answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reply {
-    /// Who had the volume for itself.
-    Found(Exclusivity),
+    /// Who had the volume for itself, and up to which size its primaries have taken commands, in bytes.
+    Found(Exclusivity, u64),
     /// It is kept.
     Kept,
     /// Another process is the primary.
@@ -79,6 +79,15 @@ pub(crate) enum Order {
     RemoveVolume {
         /// Its name.
         volume: String,
+        /// How it went.
+        done: oneshot::Sender<Result<(), String>>,
+    },
+    /// Have such a volume become larger.
+    GrowVolume {
+        /// Its name.
+        volume: String,
+        /// The size, in bytes.
+        bytes: u64,
         /// How it went.
         done: oneshot::Sender<Result<(), String>>,
     },

@@ -28,6 +28,7 @@ fn volume() -> (GroupVolume, Map) {
         modes: BTreeSet::from([AttachMode::Rw]),
         state: GroupState::Ready,
         columns: Vec::new(),
+        grows: None,
     };
     (volume, map)
 }

@@ -10,12 +10,21 @@ use crate::group::{Disk, Extent, Extents, Marks, Record, Work, WorkError};
 /// Units of a group: one value each.
 pub(super) const UNITS: usize = 6;
 
+/// Those that a group has which has not grown yet.
+pub(super) const UNITS_BEFORE: usize = 4;
+
 /// Units that have one checksum.
 pub(super) const SUMMED: usize = 2;
 
 #[derive(Clone)]
 pub(super) struct Media {
     pub(super) disk: Uuid,
+    /// Units of the column. What is behind its end is zero, and is not written.
+    pub(super) size: usize,
+    /// Writes that went beyond the end, with where that was.
+    cut: Vec<(Extent, usize)>,
+    /// What was not zero was to be written there.
+    pub(super) is_short: bool,
     pub(super) current: [u32; UNITS],
     pub(super) durable: [u32; UNITS],
     /// Written since the last sync.
@@ -45,8 +54,16 @@ fn extents(set: &[bool; UNITS]) -> Extents {
 impl Media {
     /// A disk with nothing on it.
     pub(super) fn new(disk: Uuid) -> Self {
+        Self::of(disk, UNITS)
+    }
+
+    /// The same, with a column of so many units.
+    pub(super) fn of(disk: Uuid, size: usize) -> Self {
         Self {
             disk,
+            size,
+            cut: Vec::new(),
+            is_short: false,
             current: [0; UNITS],
             durable: [0; UNITS],
             unsynced: Default::default(),
@@ -62,6 +79,9 @@ impl Media {
 
     /// A bit of what is on the medium changes.
     pub(super) fn rot(&mut self, unit: usize) {
+        if unit >= self.size {
+            return;
+        }
         for unit in units(Extent { offset: unit as u64, length: 1 }.whole(SUMMED as u64)) {
             (self.rotten[unit], self.rots[unit]) = (true, true);
         }
@@ -77,6 +97,7 @@ impl Media {
     pub(super) fn open(&mut self) -> Disk {
         let dirty = extents(&self.dirty);
         self.held = [0; UNITS];
+        self.cut.clear();
         for extent in dirty.iter() {
             units(extent).for_each(|unit| self.held[unit] = 1);
         }
@@ -91,7 +112,10 @@ impl Media {
     /// What is done before a write is on its way.
     pub(super) fn begin(&mut self, work: &Work<Vec<u32>>) {
         if let Work::Write { extent, missed, .. } = work {
-            for unit in units(*extent) {
+            if extent.end() as usize > self.size {
+                self.cut.push((*extent, self.size));
+            }
+            for unit in units(*extent).filter(|unit| *unit < self.size) {
                 self.held[unit] += 1;
                 self.marks += u64::from(!self.dirty[unit]);
                 self.dirty[unit] = true;
@@ -114,7 +138,9 @@ impl Media {
                 let edges = inner.map_or(alloc::vec![*extent], |inner| extent.around(inner).collect());
                 edges.into_iter().try_for_each(|edge| self.damaged(edge))?;
                 inner.into_iter().flat_map(units).for_each(|unit| self.rotten[unit] = false);
-                for (unit, value) in units(*extent).zip(payload) {
+                self.is_short |=
+                    units(*extent).zip(payload).any(|(unit, value)| unit >= self.size && *value != 0);
+                for (unit, value) in units(*extent).zip(payload).filter(|(unit, _)| *unit < self.size) {
                     self.current[unit] = *value;
                     self.unsynced[unit].push(*value);
                 }
@@ -146,7 +172,9 @@ impl Media {
     }
 
     pub(super) fn release(&mut self, extent: Extent) {
-        for unit in units(extent) {
+        let cut = self.cut.iter().position(|(of, _)| *of == extent);
+        let size = cut.map_or(UNITS, |at| self.cut.swap_remove(at).1);
+        for unit in units(extent).filter(|unit| *unit < size) {
             self.held[unit] = self.held[unit].checked_sub(1).expect("a release for each write");
         }
         self.clean();

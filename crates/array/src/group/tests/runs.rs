@@ -26,6 +26,10 @@ fn run(seed: u64, mistake: Option<Mistake>, traces: bool) -> World {
     if traces {
         world.trace = Some(Vec::new());
     }
+    // A third of the groups grow.
+    if seed / 32 % 3 == 2 {
+        world.grows(random.next());
+    }
     world.at(200 * MS, Event::Fault);
     if spare > 0 {
         world.at(100 * MS, Event::Place);
@@ -67,6 +71,7 @@ fn add(sum: &mut Counts, one: &Counts) {
         (&mut sum.repaired, one.repaired),
         (&mut sum.unrepaired, one.unrepaired),
         (&mut sum.unreadable, one.unreadable),
+        (&mut sum.grown, one.grown),
     ];
     pairs.into_iter().for_each(|(sum, one)| *sum += one);
 }
@@ -88,9 +93,9 @@ fn all_are_well(seeds: impl ExactSizeIterator<Item = u64>) {
     assert!(wrong.is_empty(), "{} of {count} seeds are wrong", wrong.len());
     let Counts { admissions, hand_overs, copies_read, in_doubt, power_lost, old_disks, disks_failed, .. } =
         sum;
-    let Counts { leaves, added, retired, repaired, unrepaired, unreadable, .. } = sum;
+    let Counts { leaves, added, retired, repaired, unrepaired, unreadable, grown, .. } = sum;
     let faults = [admissions, hand_overs, copies_read, in_doubt, power_lost, old_disks, disks_failed];
-    for drawn in faults.into_iter().chain([leaves, added, retired, repaired, unrepaired, unreadable]) {
+    for drawn in faults.into_iter().chain([leaves, added, retired, repaired, unrepaired, unreadable, grown]) {
         assert!(drawn > 0, "a fault or a judgement that never happened: {sum:?}");
     }
 }
@@ -147,7 +152,7 @@ fn a_seed_is_told() {
 }
 
 /// The mistakes that random schedules find.
-const RANDOM: [Mistake; 19] = [
+const RANDOM: [Mistake; 20] = [
     Mistake::ServeWithoutRight,
     Mistake::AcceptEarlierEpoch,
     Mistake::SealBeforeDurable,
@@ -167,6 +172,7 @@ const RANDOM: [Mistake; 19] = [
     Mistake::RepairOvertakes,
     Mistake::ResignEarly,
     Mistake::AnswerAtHandOver,
+    Mistake::FillAsBefore,
 ];
 
 /// The first seed with which the mistake is found, and what is wrong.

@@ -10,7 +10,7 @@ use cards_core::{Duration, Instant, NodeId};
 use cards_layout::format::Uuid;
 
 use super::history::History;
-use super::media::{Media, SUMMED, UNITS, units};
+use super::media::{Media, SUMMED, UNITS, UNITS_BEFORE, units};
 use super::random::Random;
 use crate::group::mistakes::{Made, Mistake};
 use crate::group::{
@@ -140,6 +140,21 @@ pub(super) enum Event {
     Place,
     /// The node of a column that has left removes what it has of it.
     Remove(usize),
+    /// The group is to grow.
+    Grow,
+    /// The column of this node grows.
+    Grown(usize),
+}
+
+/// A group that becomes larger, column by column.
+struct Growth {
+    random: Random,
+    /// It is wanted.
+    has_begun: bool,
+    /// The columns, by node, of which the registry has heard that they have grown, or which were made larger.
+    told: Vec<bool>,
+    /// All columns in the map have grown: clients may use what is new.
+    is_made: bool,
 }
 
 /// A column that takes the place of another one.
@@ -202,6 +217,8 @@ pub(super) struct Counts {
     pub(super) unrepaired: u64,
     /// Commands that failed for them.
     pub(super) unreadable: u64,
+    /// Groups that have grown.
+    pub(super) grown: u64,
 }
 
 pub(super) struct World {
@@ -246,6 +263,8 @@ pub(super) struct World {
     left: BTreeSet<usize>,
     /// The primary before this one was another node.
     last_primary: Option<usize>,
+    /// None: it has its size from the beginning.
+    growth: Option<Growth>,
 }
 
 impl World {
@@ -328,6 +347,7 @@ impl World {
             given_up_late: None,
             left: BTreeSet::new(),
             last_primary: None,
+            growth: None,
             random: Random(random.next()),
         };
         for node in 0..count {
@@ -337,6 +357,76 @@ impl World {
             world.at(10 * MS, Event::Client(client));
         }
         world
+    }
+
+    /// The group is smaller now, and grows some time later. What is drawn for that changes nothing else that is drawn.
+    pub(super) fn grows(&mut self, seed: u64) {
+        let mut random = Random(seed);
+        let after = random.between(50 * MS, 900 * MS);
+        let told = alloc::vec![false; self.nodes.len()];
+        self.growth = Some(Growth { random, has_begun: false, told, is_made: false });
+        for node in &mut self.nodes {
+            node.media.size = UNITS_BEFORE;
+            node.group.as_mut().expect("nothing has happened yet").shrink(UNITS_BEFORE as u64);
+        }
+        self.at(after, Event::Grow);
+    }
+
+    /// Units that clients may use.
+    fn units(&self) -> usize {
+        if self.growth.as_ref().is_none_or(|growth| growth.is_made) { UNITS } else { UNITS_BEFORE }
+    }
+
+    /// Units of a column that is made now.
+    fn new_units(&self) -> usize {
+        if self.growth.as_ref().is_none_or(|growth| growth.has_begun) { UNITS } else { UNITS_BEFORE }
+    }
+
+    fn grow(&mut self) {
+        let is_calm = self.is_calm;
+        let is_well = self.register.is_whole() && self.plan.is_none();
+        let Some(growth) = &mut self.growth else { return };
+        if is_calm {
+            return;
+        }
+        if !is_well {
+            let after = growth.random.between(10 * MS, 50 * MS);
+            return self.at(after, Event::Grow);
+        }
+        growth.has_begun = true;
+        let after: Vec<Time> = (0..self.nodes.len()).map(|_| growth.random.between(100, 300 * MS)).collect();
+        self.tell(|| "the group is to grow".into());
+        (0..).zip(after).for_each(|(node, after)| self.at(after, Event::Grown(node)));
+    }
+
+    /// The column of a node grows, if its process is there; and then the registry hears of it.
+    fn grown(&mut self, node: usize) {
+        let Some(growth) = &mut self.growth else { return };
+        if self.nodes[node].group.is_none() {
+            let after = growth.random.between(MS, 30 * MS);
+            return self.at(after, Event::Grown(node));
+        }
+        growth.told[node] = true;
+        self.widen(node);
+        self.is_made();
+    }
+
+    fn widen(&mut self, node: usize) {
+        self.tell(|| format!("the column of n{node} has grown"));
+        self.nodes[node].media.size = UNITS;
+        self.with(node, |group, _| group.grow(UNITS as u64));
+    }
+
+    /// Looks whether clients may use what is new.
+    fn is_made(&mut self) {
+        let Some(growth) = &mut self.growth else { return };
+        let there = self.register.columns.iter().filter(|column| column.state != State::None);
+        let is_made = there.into_iter().all(|column| growth.told[usize::from(column.node.0)]);
+        if growth.has_begun && is_made && !growth.is_made {
+            growth.is_made = true;
+            self.counts.grown += 1;
+            self.tell(|| "the group has grown".into());
+        }
     }
 
     pub(super) fn at(&mut self, after: Time, event: Event) {
@@ -417,6 +507,9 @@ impl World {
                 let done = is_done.then(|| self.nodes[node].media.apply(&work));
                 let result = done.filter(|_| !fails).unwrap_or(Err(WorkError::Disk));
                 let marks = self.nodes[node].media.marks();
+                if self.nodes[node].media.is_short {
+                    self.fails(format!("n{node} is to write behind the end of its column"));
+                }
                 self.with(node, |group, now| {
                     group.marked(marks);
                     group.done(now, op, result);
@@ -453,6 +546,8 @@ impl World {
             Event::Fault => self.fault(),
             Event::Place => self.place(),
             Event::Remove(node) => self.remove(node),
+            Event::Grow => self.grow(),
+            Event::Grown(node) => self.grown(node),
             _ => {}
         }
     }
@@ -559,6 +654,7 @@ impl World {
             self.fails(format!("only columns that have lost something are left in sync: {map:?}"));
         }
         self.judge_power();
+        self.is_made();
         // The primary hears of it from the register's nodes, too: before the answer to its proposal, or after it. Not drawn, so that seeds mean
         // what they meant.
         let primary = usize::from(map.primary.node.0);
@@ -604,13 +700,18 @@ impl World {
     pub(super) fn start(&mut self, node: usize) {
         let now = self.local(node);
         let found = &mut self.nodes[node];
+        // One that is too small, since its disk was put back, grows before its group begins.
+        if self.growth.as_ref().is_some_and(|growth| growth.told[node] || growth.is_made) {
+            found.media.size = UNITS;
+        }
         found.incarnation += 1;
         found.timer = Time::MAX;
         let me = Member { node: NodeId(node as u16), incarnation: found.incarnation };
         let disk = found.media.open();
         let mut made = self.mistake.map_or_else(Made::default, Made::new);
         made.has_little_room = self.faults.little_room;
-        found.group = Some(Group::making(me, disk, SIZE, self.timing, now, made));
+        let size = Size { bytes: found.media.size as u64, ..SIZE };
+        found.group = Some(Group::making(me, disk, size, self.timing, now, made));
         self.tell(|| format!("n{node} starts"));
         self.with(node, |_, _| {});
     }
@@ -925,6 +1026,7 @@ impl World {
     fn begin(&mut self, number: usize) {
         let offset = self.random.below(UNITS as u64);
         let length = if offset + 1 < UNITS as u64 { self.random.between(1, 3) } else { 1 };
+        let offset = offset.min(self.units() as u64 - length);
         let mut extent = Extent { offset, length };
         let what = self.random.below(100);
         let unit = offset as usize;
@@ -1145,7 +1247,7 @@ impl World {
     /// Has all columns in sync compared with their checksums. No damage is left then that one of them can mend.
     pub(super) fn scrub(&mut self) {
         let primary = usize::from(self.register.primary.node.0);
-        for offset in (0..UNITS as u64).step_by(SUMMED) {
+        for offset in (0..self.units() as u64).step_by(SUMMED) {
             self.next_token += 1;
             let (token, extent) = (Token(self.next_token), Extent { offset, length: SUMMED as u64 });
             self.with(primary, |group, now| group.command(now, token, Command::Verify { extent }));
@@ -1222,7 +1324,7 @@ impl World {
             .take()
             .filter(|(taken, image)| image.record.in_sync_epoch < since || knows && taken + 2 * LEASE < fell);
         let image = image.map(|(_, image)| image);
-        let blank = Media::new(self.nodes[node].media.disk);
+        let blank = Media::of(self.nodes[node].media.disk, self.new_units());
         let found = &mut self.nodes[node];
         if image.is_none() && !self.random.chance(300) {
             return;
@@ -1301,6 +1403,11 @@ impl World {
         let end = self.register.columns.len() as u8;
         let column = (0..end).find(is_gap).or((usize::from(end) < COLUMNS_MAX).then_some(end))?;
         let disk = self.nodes[node].media.disk;
+        // It is made now, as large as it is to be.
+        if let Some(growth) = self.growth.as_mut().filter(|growth| growth.has_begun) {
+            growth.told[node] = true;
+            self.widen(node);
+        }
         Some(Plan { leaves, column, disk, node, is_given_up: false })
     }
 
@@ -1313,13 +1420,14 @@ impl World {
             self.crash(node, false);
             self.at(MS, Event::Start(node));
         }
+        let size = self.new_units();
         let media = &mut self.nodes[node].media;
         let next =
             if self.random.chance(500) { Uuid([media.disk.0[0].wrapping_add(16); 16]) } else { media.disk };
         if self.random.chance(300) {
             media.disk = next;
         } else {
-            *media = Media::new(next);
+            *media = Media::of(next, size);
         }
         self.nodes[node].image = None;
         self.tell(|| format!("n{node} has removed its column"));

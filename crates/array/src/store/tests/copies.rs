@@ -33,7 +33,7 @@ pub(super) struct Copies {
 impl World {
     fn with_copy(seed: u64) -> Self {
         let mut world = Self::new(seed);
-        let column = Column { mirrored: true, bytes: 4 << 20, ..column(COPY.column) };
+        let column = Column { mirrored: true, ..column(COPY.column, 1) };
         let ticket = world.ask(Asked::Other);
         world.with(|store, now, out| store.create_column(ticket, column, 1, now, out));
         world.run();

@@ -43,6 +43,8 @@ pub(crate) enum Kind {
     CopyAdded,
     /// A copy has left its volume.
     CopyLeft,
+    /// A volume has become larger.
+    Grown,
     /// Something has failed: a disk, a request of a client, a flush, a checksum.
     Error,
     /// Anything that a later release tells.

@@ -10,10 +10,10 @@ const VERBS = {
   started: "was started", joined: "joined the cluster", down: "cannot be reached", died: "was declared dead",
   returned: "is back", left: "left the cluster", attached: "attached", detached: "detached",
   moved: "has the disk of", copy_dropped: "has a stale copy of", copy_filling: "fills its copy of",
-  copy_filled: "has in sync again its copy of", copy_added: "has a new copy of", copy_left: "has given up its copy of", error: "has errors", other: "did what this page does not know",
+  copy_filled: "has in sync again its copy of", copy_added: "has a new copy of", copy_left: "has given up its copy of", grown: "has more room in", error: "has errors", other: "did what this page does not know",
 };
 const BAD = new Set(["down", "died", "error", "copy_dropped"]);
-const GOOD = new Set(["started", "joined", "returned", "copy_filled"]);
+const GOOD = new Set(["started", "joined", "returned", "copy_filled", "grown"]);
 
 export const isBad = ({ kind }) => BAD.has(kind);
 export const isGood = ({ kind }) => GOOD.has(kind);

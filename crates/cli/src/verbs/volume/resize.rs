@@ -1,0 +1,88 @@
+//! `cards volume resize`: a volume over managed disks of several nodes becomes larger.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cards_admin::{Growing, Volume};
+use cards_config::size;
+use clap::Args;
+use serde::Serialize;
+
+use super::error::VolumeError;
+use crate::complete;
+use crate::daemon::Daemon;
+use crate::error::Error;
+use crate::output;
+
+/// How long the nodes are waited for: each gives its copies the space, which takes a moment where the disk can make it zero at once.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How often is looked whether they have.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// What `cards volume resize` is told.
+#[derive(Debug, Args)]
+pub(super) struct Resize {
+    /// The volume
+    #[arg(value_name = "NAME", add = complete::volumes())]
+    name: String,
+    /// The size that it is to have, a multiple of 4096 bytes, such as 20G
+    #[arg(value_name = "SIZE", value_parser = size::parse)]
+    size: u64,
+    #[command(flatten)]
+    daemon: Daemon,
+    /// One JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `--json` prints of a volume that has become larger, or had the size.
+#[derive(Serialize)]
+struct Resized {
+    volume: String,
+    /// Its size, in bytes.
+    size: u64,
+    /// The one that it had.
+    before: u64,
+}
+
+impl Resize {
+    pub(super) fn run(self) -> Result<(), Error> {
+        let Self { name, size, daemon, json } = self;
+        let mut client = daemon.connect()?;
+        let before = client.volume(&name)?.size;
+        client.resize_volume(&name, size)?;
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let found = client.volume(&name)?;
+            let grows = growing(&found);
+            if found.size >= size && grows.is_none() {
+                break;
+            }
+            if Instant::now() >= until {
+                let waits_for = grows.map(|grows| grows.waits_for).unwrap_or_default();
+                return Err(VolumeError::NotGrown { volume: name, size, waits_for }.into());
+            }
+            thread::sleep(LOOK);
+        }
+        let resized = Resized { volume: name, size, before };
+        output::print_either(json, &resized, || {
+            let Resized { volume, size, before } = &resized;
+            if size == before {
+                return format!("volume {volume} has {} ({size} bytes) already\n", size::human(*size));
+            }
+            format!(
+                "volume       {volume}\n\
+                 size         {} ({size} bytes), was {}\n\
+                 clients      see it when they connect or attach anew\n",
+                size::human(*size),
+                size::human(*before)
+            )
+        })
+    }
+}
+
+/// A volume that becomes larger, as the node knows it.
+fn growing(volume: &Volume) -> Option<Growing> {
+    let mirror = volume.mirror.as_ref().and_then(|mirror| mirror.grows.clone());
+    mirror.or_else(|| volume.striped.as_ref().and_then(|striped| striped.grows.clone()))
+}
