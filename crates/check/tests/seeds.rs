@@ -85,7 +85,7 @@ fn what_a_driver_of_mirrors_does_wrong_is_found() {
         (DriverMistake::ForgetFua, 1),
         (DriverMistake::AnswerStopped, 24),
         (DriverMistake::ForgetExclusivity, 10),
-        (DriverMistake::NoteUnfenced, 207),
+        (DriverMistake::NoteUnfenced, 438),
         (DriverMistake::UnfencedCopies, 709),
         (DriverMistake::BlindScrub, 57),
         (DriverMistake::AddInSync, 3),
