@@ -17,6 +17,8 @@
 //! | `io` | what the driver does |
 //! | `column` | a column at its node: what it takes, from which primary |
 //! | `primary` | the primary, from the first message of its term to the last |
+//! | `primary::fill` | the column that is being filled, and what it has missed |
+//! | `primary::wish` | changes of the map that the primary wants |
 //! | `primary::repair` | units that do not fit their checksums, written anew from another column |
 //! | `mistakes` | deliberate ones, for the tests and the model |
 //!

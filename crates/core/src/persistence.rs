@@ -4,7 +4,8 @@
 //! may be lost, by a loss of power or by a failed sync. Each write is answered with the life it was applied under. A card
 //! ([`Unflushed`]) remembers the lives of the writes that it has acknowledged and not flushed; its flush carries what it
 //! remembers, and the disk node fails the flush if that is not the present life. So each card with unflushed writes hears
-//! of a loss once, and a card without any hears nothing.
+//! of a loss once, and a card without any hears nothing. Of several clients of a card one flushes first: the others have
+//! to be told by the driver, which knows by [`Unflushed::losses`] that there is something to tell.
 
 use alloc::vec::Vec;
 
@@ -51,6 +52,7 @@ pub struct Unflushed {
     lives: Vec<Applied>,
     /// Counts the acknowledged writes.
     acknowledged: u64,
+    losses: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -102,9 +104,19 @@ impl Unflushed {
 
     /// The flush has succeeded, or has failed because of a loss: it is not told again.
     pub fn end_flush(&mut self, point: FlushPoint, result: Result<(), IoError>) {
-        if matches!(result, Ok(()) | Err(IoError::PowerLost | IoError::SyncFailed)) {
+        let is_loss = matches!(result, Err(IoError::PowerLost | IoError::SyncFailed));
+        if result.is_ok() || is_loss {
+            let before = self.lives.len();
             self.lives.retain(|applied| applied.last > point.acknowledged);
+            // Flushes that were under way at the same time tell of one loss.
+            self.losses += u64::from(is_loss && self.lives.len() < before);
         }
+    }
+
+    /// How many losses flushes have told of.
+    #[must_use]
+    pub const fn losses(&self) -> u64 {
+        self.losses
     }
 }
 
@@ -138,6 +150,20 @@ mod tests {
             card.end_flush(point, result);
             assert_eq!(card.begin_flush().since != Persistence::NONE, left, "{result:?}");
         }
+    }
+
+    #[test]
+    fn losses_are_counted_once_and_by_cards_that_had_something_to_lose() {
+        let mut card = Unflushed::default();
+        card.end_flush(card.begin_flush(), LOST);
+        assert_eq!(card.losses(), 0);
+        card.acknowledge(OLD);
+        let (one, other) = (card.begin_flush(), card.begin_flush());
+        card.end_flush(one, Err(IoError::Io));
+        assert_eq!(card.losses(), 0);
+        card.end_flush(one, LOST);
+        card.end_flush(other, LOST);
+        assert_eq!(card.losses(), 1);
     }
 
     #[test]

@@ -8,7 +8,10 @@
 //! | `Reading` | cards of the last primary are void; reads are served |
 //! | `Serving` | the map changes: the next term begins with `Sealing` |
 
+mod fill;
+mod mask;
 mod repair;
+mod wish;
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -16,18 +19,20 @@ use alloc::vec::Vec;
 use core::mem;
 
 use cards_core::{Duration, Instant, NodeId};
-use cards_layout::format::Uuid;
 
-use super::change::{Change, DropCause};
+use super::change::DropCause;
 use super::column::Column;
 use super::extents::{Extent, Extents};
 use super::fence::{GroupTiming, Right};
 use super::io::{Command, CommandError, Marks, Output, Outputs, Token};
-use super::map::{COLUMNS_MAX, Map, MapColumn, MapError, Member, Placement, State};
+use super::map::{COLUMNS_MAX, Map, MapColumn, Member, State};
 use super::message::{Memory, Message, Report};
 use super::mistakes::{Made, Mistake};
 use super::origins::{Known, Origin, Origins};
+use fill::{Fill, FillStep};
+use mask::Mask;
 use repair::Mended;
+pub(super) use wish::HandOver;
 
 /// What a group is, beside its map.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -51,48 +56,6 @@ enum Stage {
     Opening,
     Reading,
     Serving,
-}
-
-/// Columns, a bit each.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-struct Mask(u8);
-
-impl Mask {
-    const fn insert(&mut self, column: u8) {
-        self.0 |= 1 << column;
-    }
-
-    const fn has(self, column: u8) -> bool {
-        self.0 & 1 << column != 0
-    }
-
-    const fn covers(self, other: Self) -> bool {
-        other.0 & !self.0 == 0
-    }
-
-    const fn without(self, other: Self) -> Self {
-        Self(self.0 & !other.0)
-    }
-
-    const fn with(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    const fn count(self) -> u32 {
-        self.0.count_ones()
-    }
-
-    fn columns(self) -> impl Iterator<Item = u8> {
-        (0..COLUMNS_MAX as u8).filter(move |column| self.has(*column))
-    }
-}
-
-impl FromIterator<u8> for Mask {
-    fn from_iter<I: IntoIterator<Item = u8>>(columns: I) -> Self {
-        let mut mask = Self::default();
-        columns.into_iter().for_each(|column| mask.insert(column));
-        mask
-    }
 }
 
 /// What bytes are moved for.
@@ -157,14 +120,6 @@ impl<P> Put<P> {
     }
 }
 
-/// Another process is to be the primary.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) struct HandOver {
-    pub(super) to: Member,
-    /// This process ends, and its column with it.
-    pub(super) leaves: bool,
-}
-
 /// A write that has not begun.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Write<P> {
@@ -219,33 +174,6 @@ struct Harden {
     /// None: the column being filled is to be admitted.
     token: Option<Token>,
     confirmed: Mask,
-}
-
-/// The column that is being filled.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Fill {
-    column: u8,
-    /// What is not copied yet.
-    todo: VecDeque<Extent>,
-    /// What it has missed and has confirmed.
-    copied: Extents,
-    /// What it has missed, and no column in sync has: it is not admitted before clients have written it anew.
-    lacks: Extents,
-    step: FillStep,
-    since: Instant,
-    /// What the primary had copied to columns before.
-    copied_before: u64,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-enum FillStep {
-    Copying,
-    /// Copies are being made durable. Writes and flushes wait for the column from now on: what is flushed before it is admitted
-    /// has to be durable there when it is.
-    Hardening,
-    Hardened,
-    /// The map that admits it is proposed: it has to give the right, as it may be in sync already.
-    Proposed,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -482,11 +410,6 @@ impl<P: Clone> Primary<P> {
     /// Columns without which no write is complete.
     fn needed(&self) -> Mask {
         self.must().with(self.filled(FillStep::Hardening))
-    }
-
-    /// The column being filled, if that has come so far.
-    fn filled(&self, step: FillStep) -> Mask {
-        self.fill.as_ref().filter(|fill| fill.step >= step).map(|fill| fill.column).into_iter().collect()
     }
 
     /// Columns that get every write.
@@ -776,9 +699,9 @@ impl<P: Clone> Primary<P> {
         let unit = self.size.unit_bytes;
         let most = self.made.bounds().copied;
         self.puts.retain(|_, put| {
-            let needed = put.targets.without(Mask(!must.0));
+            let needed = put.targets.common(must);
             let enough = put.confirmed.covers(needed)
-                || majority && 2 * put.confirmed.without(Mask(!must.0)).count() > must.count();
+                || majority && 2 * put.confirmed.common(must).count() > must.count();
             if let Reason::Command(token) = put.reason
                 && enough
                 && !put.is_complete
@@ -880,98 +803,6 @@ impl<P: Clone> Primary<P> {
             self.resend_at = now + self.timing.resend;
             self.send_open(out);
         }
-    }
-
-    /// What a column has that this primary has filled is missed no more.
-    fn clear_missed(&mut self, out: &mut Outputs<P>) {
-        let caught_up = mem::take(&mut self.caught_up);
-        if self.map.is_whole() && !caught_up.is_empty() {
-            self.send_caught_up(&caught_up, out);
-        }
-    }
-
-    fn send_caught_up(&self, extents: &Extents, out: &mut Outputs<P>) {
-        for column in self.written().columns() {
-            for extents in extents.parts(self.made.bounds().extents).map(Box::new) {
-                out.send(self.node(column), Message::CaughtUp { term: self.map.term, extents });
-            }
-        }
-    }
-
-    fn begin_fill(&mut self, now: Instant, out: &mut Outputs<P>) {
-        let is_fill = |column: &u8| !self.must().has(*column);
-        let Some(column) = self.written().columns().find(is_fill) else { return };
-        let (State::Fill { since }, Some(report)) =
-            (self.map.columns[usize::from(column)].state, self.reports.get(&column))
-        else {
-            return;
-        };
-        let is_same = report.sealed_before.generation == self.map.term.generation;
-        let fits = since > 0 && is_same && report.in_sync_epoch >= since;
-        let mut todo = Extents::default();
-        if fits || self.made.is(Mistake::TrustDisk) && report.in_sync_epoch > 0 {
-            todo.unite(&self.missed);
-            todo.unite(&report.unstable);
-            if self.made.is(Mistake::ClearAtLetIn) {
-                self.send_caught_up(&todo, out);
-            }
-        } else {
-            todo.insert(Extent { offset: 0, length: self.size.bytes });
-        }
-        let todo: VecDeque<Extent> = todo.whole(self.size.unit_bytes).pieces(self.size.copy_bytes).collect();
-        let bytes = todo.iter().map(|extent| extent.length).sum();
-        out.push(Output::Changed(Change::FillBegun { column, bytes }));
-        let (copied, lacks) = (Extents::default(), Extents::default());
-        let (step, copied_before) = (FillStep::Copying, self.copied);
-        self.fill = Some(Fill { column, todo, copied, lacks, step, since: now, copied_before });
-    }
-
-    /// The next step of a fill, and the map that is to be proposed.
-    fn go_on_filling(&mut self, now: Instant, out: &mut Outputs<P>) -> Option<(Map, Change)> {
-        let node = self.node(self.fill.as_ref()?.column);
-        let gives_right = self.right.lasts(now, [node].into_iter(), &self.timing);
-        let fill = self.fill.as_mut()?;
-        if self.given_up.has(fill.column) {
-            self.fill = None;
-            return None;
-        }
-        let column = fill.column;
-        let is_copying = self.puts.values().any(|put| put.reason == Reason::Fill)
-            || self.gets.values().any(|get| get.reason == Reason::Fill);
-        // A write that was acknowledged without the column must reach it first.
-        let is_behind =
-            |put: &Put<P>| put.is_complete && put.targets.has(column) && !put.confirmed.has(column);
-        match fill.step {
-            // What is left is copied by the next primary: clients wait until that has the group.
-            FillStep::Copying if is_copying || self.hands_over.is_some() => {}
-            FillStep::Copying => match fill.todo.front().copied() {
-                Some(extent) if self.puts.values().any(|put| put.extent.overlaps(extent)) => {}
-                Some(extent) => {
-                    fill.todo.pop_front();
-                    if self.made.is(Mistake::ClearWhenSent) {
-                        self.send_caught_up(&[extent].into_iter().collect(), out);
-                    }
-                    self.get(now, extent, (self.own, Reason::Fill), out);
-                }
-                None if fill.lacks.is_empty() && !self.puts.values().any(is_behind) => {
-                    fill.step = FillStep::Hardening;
-                    if self.made.is(Mistake::AdmitBeforeHardened) {
-                        fill.step = FillStep::Hardened;
-                    } else {
-                        self.harden(None, out);
-                    }
-                }
-                None => {}
-            },
-            // The column has to give the right from then on.
-            FillStep::Hardened if gives_right => {
-                let (bytes, took) = (self.copied - fill.copied_before, now.since(fill.since));
-                let change = Change::FillEnded { column, bytes, took };
-                return Some((self.map.admitted(self.me, column).ok()?, change));
-            }
-            FillStep::Hardening | FillStep::Hardened | FillStep::Proposed => {}
-        }
-        None
     }
 
     fn get(&mut self, now: Instant, extent: Extent, how: (u8, Reason), out: &mut Outputs<P>) {
@@ -1160,210 +991,6 @@ impl<P: Clone> Primary<P> {
         let open = self.open_of(origin).filter(|open| open.request >= oldest).count();
         let most = self.made.bounds().applied;
         open > 0 && open + self.applied.applied_from(origin.client, oldest) >= most
-    }
-
-    /// Why a column that gets writes has to be dropped now, if it has to be and has not said so itself.
-    fn silence(&self, now: Instant, column: u8) -> Option<DropCause> {
-        let awaits = |put: &&Put<P>| {
-            put.targets.has(column) && !put.confirmed.has(column) && !put.damaged().has(column)
-        };
-        let (last, timing) = (self.heard[usize::from(column)], &self.timing);
-        if last + timing.silence() < now {
-            return Some(DropCause::Silent(now.since(last)));
-        }
-        if self.is_stuck(now, column) {
-            return Some(DropCause::Stuck(now.since(self.stage_since)));
-        }
-        let late = |since: Option<Instant>, limit| {
-            since.filter(|since| *since + limit < now).map(|since| now.since(since))
-        };
-        let reads = |get: &&Get| get.from == column && get.repair.is_none();
-        let written = self.puts.values().filter(awaits).map(|put| put.since).min();
-        let read = self.gets.values().filter(reads).map(|get| get.since).min();
-        let unconfirmed = late(written, timing.put_timeout).map(DropCause::Unconfirmed);
-        unconfirmed.or_else(|| late(read, timing.get_timeout()).map(DropCause::Unread))
-    }
-
-    /// The map that the primary wants next, if it wants another one, and what that changes. It is proposed at once.
-    pub(super) fn wish(&mut self, now: Instant, out: &mut Outputs<P>, own: &Column) -> Option<(Map, Change)> {
-        let sync: Mask = self.map.in_sync().collect();
-        let mut silent = self.broken;
-        for column in self.written().columns().filter(|column| *column != self.own) {
-            if let Some(cause) = self.silence(now, column) {
-                if !silent.with(self.given_up).has(column) {
-                    self.causes[usize::from(column)] = Some(cause);
-                }
-                silent.insert(column);
-            }
-        }
-        // A column being filled counts for nothing: it is given up at once, unless it may be in sync already.
-        let gone = silent.without(self.must());
-        if !self.given_up.covers(gone) {
-            self.given_up = self.given_up.with(gone);
-            self.settle_puts();
-        }
-        if self.stage == Stage::Serving
-            && let Some(wish) = self.go_on_filling(now, out)
-        {
-            if let Some(fill) = &mut self.fill {
-                fill.step = FillStep::Proposed;
-            }
-            return Some(wish);
-        }
-        if self.has_forgotten {
-            return Some((self.map.taken_over(self.me).ok()?, Change::BegunAnew { has_forgotten: true }));
-        }
-        if let Some(column) = self.given_up.columns().next() {
-            return Some((self.map.without(self.me, column, 0, Marks(0)).ok()?, self.dropped(column)));
-        }
-        self.drop_of(now, sync, silent, own).or_else(|| self.hand_over_of(now, own, out))
-    }
-
-    const fn dropped(&self, column: u8) -> Change {
-        let cause = match self.causes[column as usize] {
-            Some(cause) => cause,
-            None => DropCause::Unfit,
-        };
-        Change::Dropped { column, cause }
-    }
-
-    /// Whether a column, whose node answers, does not end what a term begins with: its disk may never do so.
-    fn is_stuck(&self, now: Instant, column: u8) -> bool {
-        let is_awaited = match self.stage {
-            Stage::Sealing => !self.reports.contains_key(&column),
-            Stage::Opening => !self.opened.has(column),
-            _ => false,
-        };
-        is_awaited && self.stage_since + self.timing.begin_timeout() < now
-    }
-
-    /// A column in sync is dropped, if one has to be and may be.
-    fn drop_of(&self, now: Instant, sync: Mask, silent: Mask, own_column: &Column) -> Option<(Map, Change)> {
-        let own = self.reports.get(&self.own)?;
-        let is_open = self.stage >= Stage::Reading;
-        let generation = self.map.term.generation;
-        let column = silent.columns().find(|column| sync.has(*column) && *column != self.own)?;
-        let answer = |column: &u8| self.reports.get(column).filter(|_| !silent.has(*column));
-        // The own column may have been made the same as a sound one meanwhile.
-        let memories =
-            sync.columns().filter_map(|column| Some(answer(&column)?.memory)).chain([own_column.memory]);
-        let is_sound = is_open || memories.max() > Some(Memory::Lossy);
-        if is_sound {
-            let is_same = own.sealed_before.generation == generation;
-            let since = if is_open {
-                self.map.term.epoch
-            } else if is_same {
-                own.in_sync_epoch
-            } else {
-                0
-            };
-            let counted = self.marks[usize::from(column)].max(own_column.marks_of(self.node(column)));
-            let marks = if self.made.is(Mistake::IgnoreMarks) { Marks(0) } else { counted };
-            Some((self.map.without(self.me, column, since, marks).ok()?, self.dropped(column)))
-        } else if self.broken.has(column) && self.anew_at <= now {
-            // It is back, and what it has may be all there is: it is sealed in another term.
-            Some((self.map.taken_over(self.me).ok()?, Change::BegunAnew { has_forgotten: false }))
-        } else {
-            None
-        }
-    }
-
-    /// The own column has something that a command has replaced, and nobody has what that was.
-    pub(super) const fn loses_own(&self) -> bool {
-        self.broken.has(self.own)
-    }
-
-    fn hand_over_of(&mut self, now: Instant, own: &Column, out: &mut Outputs<P>) -> Option<(Map, Change)> {
-        let HandOver { to, leaves } = self.hands_over.filter(|_| self.stage == Stage::Serving)?;
-        if self.made.is(Mistake::AnswerAtHandOver) {
-            let open = mem::take(&mut self.puts).into_values().filter(|put| !put.is_complete);
-            for put in open {
-                if let Reason::Command(token) = put.reason {
-                    out.push(Output::Done { token, result: Ok(None) });
-                }
-            }
-        }
-        let is_busy = !self.puts.is_empty() || !self.gets.is_empty() || !self.hardens.is_empty();
-        if is_busy || !self.results.is_empty() {
-            return None;
-        }
-        self.hands_over = None;
-        let map = match leaves {
-            true => self.map.left_to(self.me, to, own.marks),
-            false => self.map.handed_over(self.me, to),
-        }
-        .ok()?;
-        self.is_silenced = true;
-        if self.made.is(Mistake::ResignEarly) {
-            self.is_silenced = false;
-            let (member, term) = (self.me, self.map.term);
-            self.others().for_each(|node| out.send(node, Message::Resigned { member, term }));
-        }
-        // The columns are told that all is complete, or the next primary would make them the same.
-        self.beacon_at = now;
-        Some((map, Change::HandedOver { to, leaves }))
-    }
-
-    /// The first change of the set of columns that the map can have now. None while a column is being filled, unless that one leaves:
-    /// its fill would begin anew.
-    pub(super) fn placed(&self, wanted: &[Placement]) -> Option<(Map, Change)> {
-        if self.stage != Stage::Serving || self.hands_over.is_some() {
-            return None;
-        }
-        let filled = self.map.columns.iter().position(|column| matches!(column.state, State::Fill { .. }));
-        let goes = |placement: &&Placement| {
-            let leaves = |filled| matches!(placement, Placement::Retire { column, .. } if usize::from(*column) == filled);
-            filled.is_none_or(leaves)
-        };
-        wanted.iter().filter(goes).find_map(|placement| {
-            let map = match (*placement, self.map.placed(self.me, *placement)) {
-                (Placement::Retire { column, .. }, Err(MapError::NoSuccessor { .. }))
-                    if self.made.is(Mistake::RetireUnfilled) =>
-                {
-                    self.map.retired(self.me, column, self.map.in_sync().find(|other| *other != column))
-                }
-                (_, map) => map,
-            };
-            let mut map = map.ok()?;
-            if let Placement::Add { column, .. } = placement {
-                let added = &mut map.columns[usize::from(*column)];
-                if self.made.is(Mistake::AddInSync) {
-                    added.state = State::Sync;
-                } else if self.made.is(Mistake::TrustReturned) {
-                    added.state = State::Stale { since: self.map.since };
-                }
-            }
-            let change = match *placement {
-                Placement::Add { column, .. } => Change::Added { column },
-                Placement::Retire { column, successor } => Change::Retired { column, successor },
-            };
-            Some((map, change))
-        })
-    }
-
-    /// The map that was proposed is not the register's, and never will be.
-    pub(super) fn not_taken(&mut self) {
-        self.is_silenced = false;
-        if let Some(fill) = self.fill.as_mut().filter(|fill| fill.step == FillStep::Proposed) {
-            fill.step = FillStep::Hardened;
-        }
-    }
-
-    /// A node with a stale column is back.
-    pub(super) fn here(
-        &mut self,
-        from: NodeId,
-        disk: Uuid,
-        generation: u32,
-        in_sync: (u64, Marks),
-    ) -> Option<Map> {
-        let fills = self.map.columns.iter().any(|column| matches!(column.state, State::Fill { .. }));
-        if self.stage != Stage::Serving || fills {
-            return None;
-        }
-        let column = self.map.column_at(from)?;
-        let said = (generation == self.map.term.generation).then_some(in_sync);
-        self.map.let_in(self.me, column, disk, said).ok()
     }
 
     /// Other nodes of the group.

@@ -77,7 +77,6 @@ fn arrays_scale_as_the_single_io_space_paper_says() {
         "SIOS-F6a.2",
         "SIOS-F6a.3",
         "SIOS-F6b.1",
-        "SIOS-F6b.2",
         "SIOS-F6b.3",
         "SIOS-F7a.1",
         "SIOS-F7b.1",

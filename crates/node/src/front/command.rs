@@ -114,7 +114,11 @@ impl Local {
                 let Some(request) = requests.remove(key) else { return };
                 drop(requests);
                 let ticket = request.over(self);
-                let Request { client, cookie, error, .. } = request;
+                let Request { client, cookie, error, work, .. } = request;
+                let error = match work {
+                    Work::Command(Command { kind: CommandKind::Flush { .. }, .. }) => client.flushed(error),
+                    _ => error,
+                };
                 client.reply(cookie, ticket, error.map_or(Ok(()), Err));
                 return client.command_done();
             }

@@ -65,6 +65,8 @@ pub(crate) struct Client {
     /// Commands under way that change the disk.
     pub(crate) commands: Cell<u32>,
     pub(crate) gone: Cell<bool>,
+    /// Losses that it was told of, or that were before it.
+    told: Cell<u64>,
     waker: RefCell<Option<Waker>>,
     /// The connection's task is running: it looks for replies before it sleeps.
     pub(crate) awake: Cell<bool>,
@@ -79,6 +81,7 @@ impl Client {
         tap: Tap,
         budget: u64,
     ) -> Self {
+        let told = Cell::new(parts.losses());
         Self {
             seat,
             parts,
@@ -96,10 +99,18 @@ impl Client {
             throttled: Cell::new(false),
             commands: Cell::new(0),
             gone: Cell::new(false),
+            told,
             waker: RefCell::new(None),
             awake: Cell::new(false),
             key: Cell::new(None),
         }
+    }
+
+    /// What its flush is answered, which ended so. Another client of the card may have been told first of a loss that concerns both.
+    pub(crate) fn flushed(&self, error: Option<Errno>) -> Option<Errno> {
+        let losses = self.parts.losses();
+        let is_new = self.told.replace(losses) < losses;
+        error.or(is_new.then_some(Errno::Io))
     }
 
     /// Lets the connection's task run, unless it does.

@@ -77,6 +77,11 @@ impl Parts {
         self.parts[0].id
     }
 
+    /// How many losses of what this node had written its clients' flushes have told of.
+    pub(crate) fn losses(&self) -> u64 {
+        self.parts.iter().map(|part| part.unflushed().losses()).sum()
+    }
+
     pub(crate) fn all(&self) -> &[Part] {
         &self.parts
     }

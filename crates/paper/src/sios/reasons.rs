@@ -1,6 +1,8 @@
 //! Why statements do not hold, where they do not. Empty: the statement holds.
 
 pub(super) const LINEAR: &str = "";
+pub(super) const LARGE_GROWTH: &str = "RAID-10 saturates with 12 clients: what two copies on 16 disks can take is written, and with more clients more \
+    writes are sent a second time because they are late.";
 pub(super) const SMALL_HALF: &str = "a client has one write under way, so that 16 clients do not fill 16 disks: RAID-0 has 2.7 of the 4.9 MB/s that \
     disks of 13 ms can write in pieces of 4 KB. RAID-1 is nearest to it since each client's pair has few other writers.";
 pub(super) const SMALL_GROWTH: &str = "the placement gives the first 8 of 16 mirrored volumes 16 different disks, and a disk two volumes only with more; \

@@ -8,7 +8,8 @@
 //! remembers. A primary that has just taken over forgets what the source remembers then, and the group begins another term. One that goes on does
 //! its open commands again: all others are at all columns.
 
-use super::{FillStep, Get, Primary, Put, Reason, Write};
+use super::fill::FillStep;
+use super::{Get, Primary, Put, Reason, Write};
 use crate::group::extents::Extent;
 use crate::group::io::{Command, CommandError, Output, Outputs, Token};
 use crate::group::message::Memory;
@@ -282,7 +283,7 @@ impl<P: Clone> Primary<P> {
                 (put.extent.whole(self.size.unit_bytes), put.confirmed, put.unfit);
             let damaged = put.damaged().without(confirmed).without(self.given_up);
             let sources = self.sources(put.reason);
-            let has_it = sources.without(Mask(!confirmed.0));
+            let has_it = sources.common(confirmed);
             if has_it == Mask::default() && confirmed.with(put.damaged()).covers(must) {
                 self.fail(now, number, out);
                 continue;

@@ -61,6 +61,28 @@ fn a_flush_after_a_loss_of_power_fails_once() {
     writer.flush().expect("nothing is lost any more");
 }
 
+/// Each client of a node hears of it, whoever flushes first.
+#[test]
+fn a_loss_of_power_is_told_to_all_clients_of_a_node() {
+    let dir = scratch();
+    let (image, mut cluster, mut first) = written(dir.path(), 2);
+    let mut second = cluster.export(2, "disk").open();
+    first.flush().unwrap();
+    let synced = fs::read(&image).unwrap();
+    first.write(BLOCK as u64, &[2; BLOCK]).unwrap();
+    second.write(2 * BLOCK as u64, &[3; BLOCK]).unwrap();
+    lose_power(&mut cluster, &image, &synced);
+
+    for writer in [&mut first, &mut second] {
+        let error = writer.flush().expect_err("what was written is gone");
+        assert_eq!(error.raw_os_error(), Some(libc::EIO), "{error}");
+    }
+    let mut later = cluster.export(2, "disk").open();
+    for writer in [&mut first, &mut second, &mut later] {
+        writer.flush().expect("each was told once, and who came later has lost nothing");
+    }
+}
+
 /// The page cache outlives the process.
 #[test]
 fn a_flush_after_a_death_of_the_process_succeeds() {

@@ -1,0 +1,141 @@
+//! The column that is being filled, and what it has missed.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use core::mem;
+
+use cards_core::Instant;
+
+use super::{Mask, Primary, Put, Reason};
+use crate::group::change::Change;
+use crate::group::extents::{Extent, Extents};
+use crate::group::io::{Output, Outputs};
+use crate::group::map::{Map, State};
+use crate::group::message::Message;
+use crate::group::mistakes::Mistake;
+
+/// The column that is being filled.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Fill {
+    pub(super) column: u8,
+    /// What is not copied yet.
+    pub(super) todo: VecDeque<Extent>,
+    /// What it has missed and has confirmed.
+    pub(super) copied: Extents,
+    /// What it has missed, and no column in sync has: it is not admitted before clients have written it anew.
+    pub(super) lacks: Extents,
+    pub(super) step: FillStep,
+    pub(super) since: Instant,
+    /// What the primary had copied to columns before.
+    pub(super) copied_before: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(super) enum FillStep {
+    Copying,
+    /// Copies are being made durable. Writes and flushes wait for the column from now on: what is flushed before it is admitted
+    /// has to be durable there when it is.
+    Hardening,
+    Hardened,
+    /// The map that admits it is proposed: it has to give the right, as it may be in sync already.
+    Proposed,
+}
+
+impl<P: Clone> Primary<P> {
+    /// The column being filled, if that has come so far.
+    pub(super) fn filled(&self, step: FillStep) -> Mask {
+        self.fill.as_ref().filter(|fill| fill.step >= step).map(|fill| fill.column).into_iter().collect()
+    }
+
+    /// What a column has that this primary has filled is missed no more.
+    pub(super) fn clear_missed(&mut self, out: &mut Outputs<P>) {
+        let caught_up = mem::take(&mut self.caught_up);
+        if self.map.is_whole() && !caught_up.is_empty() {
+            self.send_caught_up(&caught_up, out);
+        }
+    }
+
+    pub(super) fn send_caught_up(&self, extents: &Extents, out: &mut Outputs<P>) {
+        for column in self.written().columns() {
+            for extents in extents.parts(self.made.bounds().extents).map(Box::new) {
+                out.send(self.node(column), Message::CaughtUp { term: self.map.term, extents });
+            }
+        }
+    }
+
+    pub(super) fn begin_fill(&mut self, now: Instant, out: &mut Outputs<P>) {
+        let is_fill = |column: &u8| !self.must().has(*column);
+        let Some(column) = self.written().columns().find(is_fill) else { return };
+        let (State::Fill { since }, Some(report)) =
+            (self.map.columns[usize::from(column)].state, self.reports.get(&column))
+        else {
+            return;
+        };
+        let is_same = report.sealed_before.generation == self.map.term.generation;
+        let fits = since > 0 && is_same && report.in_sync_epoch >= since;
+        let mut todo = Extents::default();
+        if fits || self.made.is(Mistake::TrustDisk) && report.in_sync_epoch > 0 {
+            todo.unite(&self.missed);
+            todo.unite(&report.unstable);
+            if self.made.is(Mistake::ClearAtLetIn) {
+                self.send_caught_up(&todo, out);
+            }
+        } else {
+            todo.insert(Extent { offset: 0, length: self.size.bytes });
+        }
+        let todo: VecDeque<Extent> = todo.whole(self.size.unit_bytes).pieces(self.size.copy_bytes).collect();
+        let bytes = todo.iter().map(|extent| extent.length).sum();
+        out.push(Output::Changed(Change::FillBegun { column, bytes }));
+        let (copied, lacks) = (Extents::default(), Extents::default());
+        let (step, copied_before) = (FillStep::Copying, self.copied);
+        self.fill = Some(Fill { column, todo, copied, lacks, step, since: now, copied_before });
+    }
+
+    /// The next step of a fill, and the map that is to be proposed.
+    pub(super) fn go_on_filling(&mut self, now: Instant, out: &mut Outputs<P>) -> Option<(Map, Change)> {
+        let node = self.node(self.fill.as_ref()?.column);
+        let gives_right = self.right.lasts(now, [node].into_iter(), &self.timing);
+        let fill = self.fill.as_mut()?;
+        if self.given_up.has(fill.column) {
+            self.fill = None;
+            return None;
+        }
+        let column = fill.column;
+        let is_copying = self.puts.values().any(|put| put.reason == Reason::Fill)
+            || self.gets.values().any(|get| get.reason == Reason::Fill);
+        // A write that was acknowledged without the column must reach it first.
+        let is_behind =
+            |put: &Put<P>| put.is_complete && put.targets.has(column) && !put.confirmed.has(column);
+        match fill.step {
+            // What is left is copied by the next primary: clients wait until that has the group.
+            FillStep::Copying if is_copying || self.hands_over.is_some() => {}
+            FillStep::Copying => match fill.todo.front().copied() {
+                Some(extent) if self.puts.values().any(|put| put.extent.overlaps(extent)) => {}
+                Some(extent) => {
+                    fill.todo.pop_front();
+                    if self.made.is(Mistake::ClearWhenSent) {
+                        self.send_caught_up(&[extent].into_iter().collect(), out);
+                    }
+                    self.get(now, extent, (self.own, Reason::Fill), out);
+                }
+                None if fill.lacks.is_empty() && !self.puts.values().any(is_behind) => {
+                    fill.step = FillStep::Hardening;
+                    if self.made.is(Mistake::AdmitBeforeHardened) {
+                        fill.step = FillStep::Hardened;
+                    } else {
+                        self.harden(None, out);
+                    }
+                }
+                None => {}
+            },
+            // The column has to give the right from then on.
+            FillStep::Hardened if gives_right => {
+                let (bytes, took) = (self.copied - fill.copied_before, now.since(fill.since));
+                let change = Change::FillEnded { column, bytes, took };
+                return Some((self.map.admitted(self.me, column).ok()?, change));
+            }
+            FillStep::Hardening | FillStep::Hardened | FillStep::Proposed => {}
+        }
+        None
+    }
+}

@@ -1,0 +1,245 @@
+//! Changes of the map that the primary wants: columns that go and come, and another primary.
+
+use core::mem;
+
+use cards_core::{Instant, NodeId};
+use cards_layout::format::Uuid;
+
+use super::fill::FillStep;
+use super::{Get, Mask, Primary, Put, Reason, Stage};
+use crate::group::change::{Change, DropCause};
+use crate::group::column::Column;
+use crate::group::io::{Marks, Output, Outputs};
+use crate::group::map::{Map, MapError, Member, Placement, State};
+use crate::group::message::{Memory, Message};
+use crate::group::mistakes::Mistake;
+
+/// Another process is to be the primary.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(in crate::group) struct HandOver {
+    pub(in crate::group) to: Member,
+    /// This process ends, and its column with it.
+    pub(in crate::group) leaves: bool,
+}
+
+impl<P: Clone> Primary<P> {
+    /// Why a column that gets writes has to be dropped now, if it has to be and has not said so itself.
+    pub(super) fn silence(&self, now: Instant, column: u8) -> Option<DropCause> {
+        let awaits = |put: &&Put<P>| {
+            put.targets.has(column) && !put.confirmed.has(column) && !put.damaged().has(column)
+        };
+        let (last, timing) = (self.heard[usize::from(column)], &self.timing);
+        if last + timing.silence() < now {
+            return Some(DropCause::Silent(now.since(last)));
+        }
+        if self.is_stuck(now, column) {
+            return Some(DropCause::Stuck(now.since(self.stage_since)));
+        }
+        let late = |since: Option<Instant>, limit| {
+            since.filter(|since| *since + limit < now).map(|since| now.since(since))
+        };
+        let reads = |get: &&Get| get.from == column && get.repair.is_none();
+        let written = self.puts.values().filter(awaits).map(|put| put.since).min();
+        let read = self.gets.values().filter(reads).map(|get| get.since).min();
+        let unconfirmed = late(written, timing.put_timeout).map(DropCause::Unconfirmed);
+        unconfirmed.or_else(|| late(read, timing.get_timeout()).map(DropCause::Unread))
+    }
+
+    /// The map that the primary wants next, if it wants another one, and what that changes. It is proposed at once.
+    pub(in crate::group) fn wish(
+        &mut self,
+        now: Instant,
+        out: &mut Outputs<P>,
+        own: &Column,
+    ) -> Option<(Map, Change)> {
+        let sync: Mask = self.map.in_sync().collect();
+        let mut silent = self.broken;
+        for column in self.written().columns().filter(|column| *column != self.own) {
+            if let Some(cause) = self.silence(now, column) {
+                if !silent.with(self.given_up).has(column) {
+                    self.causes[usize::from(column)] = Some(cause);
+                }
+                silent.insert(column);
+            }
+        }
+        // A column being filled counts for nothing: it is given up at once, unless it may be in sync already.
+        let gone = silent.without(self.must());
+        if !self.given_up.covers(gone) {
+            self.given_up = self.given_up.with(gone);
+            self.settle_puts();
+        }
+        if self.stage == Stage::Serving
+            && let Some(wish) = self.go_on_filling(now, out)
+        {
+            if let Some(fill) = &mut self.fill {
+                fill.step = FillStep::Proposed;
+            }
+            return Some(wish);
+        }
+        if self.has_forgotten {
+            return Some((self.map.taken_over(self.me).ok()?, Change::BegunAnew { has_forgotten: true }));
+        }
+        if let Some(column) = self.given_up.columns().next() {
+            return Some((self.map.without(self.me, column, 0, Marks(0)).ok()?, self.dropped(column)));
+        }
+        self.drop_of(now, sync, silent, own).or_else(|| self.hand_over_of(now, own, out))
+    }
+
+    pub(super) const fn dropped(&self, column: u8) -> Change {
+        let cause = match self.causes[column as usize] {
+            Some(cause) => cause,
+            None => DropCause::Unfit,
+        };
+        Change::Dropped { column, cause }
+    }
+
+    /// Whether a column, whose node answers, does not end what a term begins with: its disk may never do so.
+    pub(super) fn is_stuck(&self, now: Instant, column: u8) -> bool {
+        let is_awaited = match self.stage {
+            Stage::Sealing => !self.reports.contains_key(&column),
+            Stage::Opening => !self.opened.has(column),
+            _ => false,
+        };
+        is_awaited && self.stage_since + self.timing.begin_timeout() < now
+    }
+
+    /// A column in sync is dropped, if one has to be and may be.
+    pub(super) fn drop_of(
+        &self,
+        now: Instant,
+        sync: Mask,
+        silent: Mask,
+        own_column: &Column,
+    ) -> Option<(Map, Change)> {
+        let own = self.reports.get(&self.own)?;
+        let is_open = self.stage >= Stage::Reading;
+        let generation = self.map.term.generation;
+        let column = silent.columns().find(|column| sync.has(*column) && *column != self.own)?;
+        let answer = |column: &u8| self.reports.get(column).filter(|_| !silent.has(*column));
+        // The own column may have been made the same as a sound one meanwhile.
+        let memories =
+            sync.columns().filter_map(|column| Some(answer(&column)?.memory)).chain([own_column.memory]);
+        let is_sound = is_open || memories.max() > Some(Memory::Lossy);
+        if is_sound {
+            let is_same = own.sealed_before.generation == generation;
+            let since = if is_open {
+                self.map.term.epoch
+            } else if is_same {
+                own.in_sync_epoch
+            } else {
+                0
+            };
+            let counted = self.marks[usize::from(column)].max(own_column.marks_of(self.node(column)));
+            let marks = if self.made.is(Mistake::IgnoreMarks) { Marks(0) } else { counted };
+            Some((self.map.without(self.me, column, since, marks).ok()?, self.dropped(column)))
+        } else if self.broken.has(column) && self.anew_at <= now {
+            // It is back, and what it has may be all there is: it is sealed in another term.
+            Some((self.map.taken_over(self.me).ok()?, Change::BegunAnew { has_forgotten: false }))
+        } else {
+            None
+        }
+    }
+
+    /// The own column has something that a command has replaced, and nobody has what that was.
+    pub(in crate::group) const fn loses_own(&self) -> bool {
+        self.broken.has(self.own)
+    }
+
+    pub(super) fn hand_over_of(
+        &mut self,
+        now: Instant,
+        own: &Column,
+        out: &mut Outputs<P>,
+    ) -> Option<(Map, Change)> {
+        let HandOver { to, leaves } = self.hands_over.filter(|_| self.stage == Stage::Serving)?;
+        if self.made.is(Mistake::AnswerAtHandOver) {
+            let open = mem::take(&mut self.puts).into_values().filter(|put| !put.is_complete);
+            for put in open {
+                if let Reason::Command(token) = put.reason {
+                    out.push(Output::Done { token, result: Ok(None) });
+                }
+            }
+        }
+        let is_busy = !self.puts.is_empty() || !self.gets.is_empty() || !self.hardens.is_empty();
+        if is_busy || !self.results.is_empty() {
+            return None;
+        }
+        self.hands_over = None;
+        let map = match leaves {
+            true => self.map.left_to(self.me, to, own.marks),
+            false => self.map.handed_over(self.me, to),
+        }
+        .ok()?;
+        self.is_silenced = true;
+        if self.made.is(Mistake::ResignEarly) {
+            self.is_silenced = false;
+            let (member, term) = (self.me, self.map.term);
+            self.others().for_each(|node| out.send(node, Message::Resigned { member, term }));
+        }
+        // The columns are told that all is complete, or the next primary would make them the same.
+        self.beacon_at = now;
+        Some((map, Change::HandedOver { to, leaves }))
+    }
+
+    /// The first change of the set of columns that the map can have now. None while a column is being filled, unless that one leaves:
+    /// its fill would begin anew.
+    pub(in crate::group) fn placed(&self, wanted: &[Placement]) -> Option<(Map, Change)> {
+        if self.stage != Stage::Serving || self.hands_over.is_some() {
+            return None;
+        }
+        let filled = self.map.columns.iter().position(|column| matches!(column.state, State::Fill { .. }));
+        let goes = |placement: &&Placement| {
+            let leaves = |filled| matches!(placement, Placement::Retire { column, .. } if usize::from(*column) == filled);
+            filled.is_none_or(leaves)
+        };
+        wanted.iter().filter(goes).find_map(|placement| {
+            let map = match (*placement, self.map.placed(self.me, *placement)) {
+                (Placement::Retire { column, .. }, Err(MapError::NoSuccessor { .. }))
+                    if self.made.is(Mistake::RetireUnfilled) =>
+                {
+                    self.map.retired(self.me, column, self.map.in_sync().find(|other| *other != column))
+                }
+                (_, map) => map,
+            };
+            let mut map = map.ok()?;
+            if let Placement::Add { column, .. } = placement {
+                let added = &mut map.columns[usize::from(*column)];
+                if self.made.is(Mistake::AddInSync) {
+                    added.state = State::Sync;
+                } else if self.made.is(Mistake::TrustReturned) {
+                    added.state = State::Stale { since: self.map.since };
+                }
+            }
+            let change = match *placement {
+                Placement::Add { column, .. } => Change::Added { column },
+                Placement::Retire { column, successor } => Change::Retired { column, successor },
+            };
+            Some((map, change))
+        })
+    }
+
+    /// The map that was proposed is not the register's, and never will be.
+    pub(in crate::group) fn not_taken(&mut self) {
+        self.is_silenced = false;
+        if let Some(fill) = self.fill.as_mut().filter(|fill| fill.step == FillStep::Proposed) {
+            fill.step = FillStep::Hardened;
+        }
+    }
+
+    /// A node with a stale column is back.
+    pub(in crate::group) fn here(
+        &mut self,
+        from: NodeId,
+        disk: Uuid,
+        generation: u32,
+        in_sync: (u64, Marks),
+    ) -> Option<Map> {
+        let fills = self.map.columns.iter().any(|column| matches!(column.state, State::Fill { .. }));
+        if self.stage != Stage::Serving || fills {
+            return None;
+        }
+        let column = self.map.column_at(from)?;
+        let said = (generation == self.map.term.generation).then_some(in_sync);
+        self.map.let_in(self.me, column, disk, said).ok()
+    }
+}
