@@ -86,8 +86,8 @@ fn what_a_driver_of_mirrors_does_wrong_is_found() {
         (DriverMistake::AnswerStopped, 24),
         (DriverMistake::ForgetExclusivity, 10),
         (DriverMistake::NoteUnfenced, 438),
-        (DriverMistake::UnfencedCopies, 709),
-        (DriverMistake::BlindScrub, 57),
+        (DriverMistake::UnfencedCopies, 858),
+        (DriverMistake::BlindScrub, 58),
         (DriverMistake::AddInSync, 3),
         (DriverMistake::AnswerLeaving, 83),
     ] {

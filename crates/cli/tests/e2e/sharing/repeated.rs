@@ -8,6 +8,7 @@ use cards_check::history::Step;
 use super::record::Recorder;
 use super::scene::{Scene, Setting};
 use super::{is_full, need_network, play};
+use crate::mirror::three_keep_the_registry;
 
 /// Time for a write to reach the disk, and for its answer to be lost.
 const DELIVERY: Duration = Duration::from_millis(300);
@@ -23,6 +24,8 @@ fn a_write_that_is_repeated_to_the_next_life_of_the_disk_node_undoes_no_later_on
         let setting = Setting { lease: "8s", disk_wait: "16s", ..setting };
         let mut scene = Scene::start(setting, setting.nodes);
         scene.rest();
+        // While the third one is still to be told that it keeps the registry, a deaf node and the death of another are too much for it.
+        three_keep_the_registry(&mut scene.cluster, setting.nodes);
         (0..if is_full() { 3 } else { 1 }).for_each(|block| overtake(&mut scene, block));
         scene.end();
     });

@@ -16,7 +16,6 @@ use crate::harness::etcd::{self, Etcd};
 use crate::harness::network::Network;
 use crate::harness::plan::{Coordinator, Disk, Plan};
 use crate::harness::{SHORT, content, eventually, scratch};
-use crate::mirror::three_keep_the_registry;
 
 /// How long a card may be used without renewal, where the setting says nothing else.
 pub(super) const LEASE: Duration = Duration::from_secs(1);
@@ -105,11 +104,7 @@ impl Scene {
             Home::Embedded => Coordinator::Embedded { keeper: setting.nodes, apart: None, lease: "1s" },
             Home::Etcd => Coordinator::Etcd(etcd::endpoints(&network)),
         };
-        let mut cluster = Cluster::start(plan);
-        // While others are about to keep the registry, it does not outlive faults that it outlives later.
-        if matches!(setting.home, Home::Embedded) && setting.nodes >= 3 {
-            three_keep_the_registry(&mut cluster, setting.nodes);
-        }
+        let cluster = Cluster::start(plan);
         let clock = Clock::start();
         let places = (1..=CLIENTS as u64).map(|client| node_of(client, attached));
         let places = places.map(|node| (node, cluster.export(node, "disk"))).collect();
