@@ -74,7 +74,7 @@ fn mirrors_lose_and_repeat_nothing_and_nothing_stale_is_read() {
     }
 }
 
-/// What a driver of groups can do wrong is found: with the first seeds that find it, which find nothing without.
+/// What a driver of groups can do wrong is found: with a seed that finds it, and finds nothing without.
 #[test]
 fn what_a_driver_of_mirrors_does_wrong_is_found() {
     for (mistake, seed) in [
