@@ -86,7 +86,7 @@ fn what_a_driver_of_mirrors_does_wrong_is_found() {
         (DriverMistake::AnswerStopped, 24),
         (DriverMistake::ForgetExclusivity, 10),
         (DriverMistake::NoteUnfenced, 438),
-        (DriverMistake::UnfencedCopies, 3082),
+        (DriverMistake::UnfencedCopies, 2133),
         (DriverMistake::BlindScrub, 58),
         (DriverMistake::AddInSync, 3),
         (DriverMistake::AnswerLeaving, 83),

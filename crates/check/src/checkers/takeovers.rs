@@ -1,7 +1,7 @@
 //! Who has a volume for itself has it alone: until that ends no other card is attached and no other write accepted. A card
 //! of which that is true again, for the same client, had nobody with write access in between.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use cards_core::{
     Access, Body, CommandKind, ControlMessage, Exclusivity, Generation, Instant, Message, NodeId, PgId,
@@ -23,7 +23,8 @@ pub(super) struct Takeovers {
     /// Clients that were told that they have a volume for themselves, and have not given it up: what they remember of it
     /// nobody withdraws. With the first other node that has had a card since which may write.
     alone: BTreeMap<(PgId, NodeId), Option<NodeId>>,
-    flushes: BTreeSet<(NodeId, u16, RequestId)>,
+    /// The card with which a node first sent each command: it may be answered, also to a repetition, when the node has another.
+    writes: BTreeMap<(NodeId, u16, RequestId), Generation>,
     /// The last request of each node for a card: it wants none that an earlier one gets it.
     asked: BTreeMap<(PgId, NodeId), RequestId>,
 }
@@ -34,7 +35,7 @@ struct Held {
     generation: Generation,
     /// When its client was told; none yet.
     told: Option<Step>,
-    /// The first write of it in each shard that was answered.
+    /// The first write of this card in each shard that was answered.
     stamps: BTreeMap<u16, Stamp>,
 }
 
@@ -212,17 +213,22 @@ impl Takeovers {
             }
             Word::Control(_) => Ok(false),
             Word::Shard(Message { volume, shard, body, .. }) => match *body {
-                Body::Command { request, kind: CommandKind::Flush { .. }, .. } => {
-                    self.flushes.insert((*from, *shard, request));
+                Body::Command { request, kind, generation, .. } => {
+                    if !matches!(kind, CommandKind::Flush { .. }) {
+                        self.writes.entry((*from, *shard, request)).or_insert(generation);
+                    }
                     Ok(false)
                 }
-                Body::CommandDone { request, stamp, result: Ok(()), .. }
-                    if !self.flushes.contains(&(*to, *shard, request)) =>
-                {
+                Body::CommandDone { request, stamp, result: Ok(()), .. } => {
+                    let Some(&sent_with) = self.writes.get(&(*to, *shard, request)) else {
+                        return Ok(false);
+                    };
                     self.still_held(cards, *at, *volume);
                     let Some(held) = self.held.get_mut(volume) else { return Ok(false) };
                     if held.node == *to {
-                        held.stamps.entry(*shard).or_insert(stamp);
+                        if held.generation == sent_with {
+                            held.stamps.entry(*shard).or_insert(stamp);
+                        }
                         return Ok(false);
                     }
                     match held.stamps.get(shard).filter(|&&first| stamp > first) {
