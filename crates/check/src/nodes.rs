@@ -28,6 +28,8 @@ pub(crate) struct Nodes {
     /// Pairs of nodes (the lower first) that cannot connect until then, or are about to be connected.
     held: BTreeMap<(NodeId, NodeId), Instant>,
     paused: BTreeMap<NodeId, Instant>,
+    /// Their processes have said that they end, and have not yet.
+    ending: BTreeSet<NodeId>,
     stay_dead: Vec<NodeId>,
     /// Lives that cannot prove that the one before has ended.
     unproven: BTreeSet<(NodeId, u64)>,
@@ -96,6 +98,7 @@ impl Nodes {
             rng: stream(options, 4),
             held: BTreeMap::new(),
             paused: BTreeMap::new(),
+            ending: BTreeSet::new(),
             stay_dead: Vec::new(),
             loss_rng: stream(options, 19),
             move_rng: stream(options, 23),
@@ -292,7 +295,7 @@ impl Nodes {
     fn crash(&mut self, run: &mut Run, workload: &mut Workload) {
         let Some(node) = self.victim_of_crash(run) else { return };
         let is_whole = run.options.world.mirrors.iter().all(|mirror| run.world.is_whole(mirror.volume));
-        if run.options.one_at_a_time && run.world.has_column(node) && !is_whole {
+        if run.options.one_at_a_time && run.world.has_column(node) && !(is_whole && self.ending.is_empty()) {
             return;
         }
         if run.world.has_column(node) && self.end_rng.chance(ENDS) {
@@ -306,6 +309,7 @@ impl Nodes {
     fn end(&mut self, run: &mut Run, workload: &mut Workload, node: NodeId, times: u32) {
         let (now, life) = (run.world.now(), run.world.life(node));
         let Some(times) = times.checked_sub(1) else { return self.kill(run, workload, node) };
+        self.ending.insert(node);
         run.world.schedule(now, Action::Leave(node));
         run.later(Duration::from_millis(20), RunDeed::Nodes(Deed::End { node, life, times }));
     }
@@ -340,6 +344,7 @@ impl Nodes {
         }
         run.world.schedule(now, if power { Action::LosePower(node) } else { Action::Crash(node) });
         self.paused.remove(&node);
+        self.ending.remove(&node);
         for at in run.all_nodes().filter(|at| *at != node) {
             if self.rng.chance(self.options.no_notice) {
                 run.world.models().count(Fault::NoNotice);
