@@ -503,7 +503,7 @@ impl<P: Clone> Group<P> {
 
     /// The register holds what this process has proposed.
     fn taken(&mut self, now: Instant, map: Map) {
-        self.column.claims = false;
+        self.column.claims = None;
         self.change.take().into_iter().for_each(|change| self.out.push(Output::Changed(change)));
         if map.primary != self.me {
             self.step_down(now);
@@ -527,7 +527,7 @@ impl<P: Clone> Group<P> {
 
     /// It does not.
     fn not_taken(&mut self) {
-        self.column.claims = false;
+        self.column.claims = None;
         self.change = None;
         // The register may know better which columns are wanted: without end the same proposal would come again.
         self.placements.clear();
@@ -597,7 +597,7 @@ impl<P: Clone> Group<P> {
             map.columns[self.rank as usize].state = State::Sync;
         }
         if let Ok(next) = map.taken_over(self.me) {
-            self.column.claims = true;
+            self.column.claims = Some(next.term);
             // The column was sealed for that one's map a promise ago, or longer. Since then it has promised nothing to an earlier primary,
             // whose right was over a promise later, and leases that this one had granted by then, a grace after that.
             let (promise, grace) = (self.timing.promise(), self.timing.grace);

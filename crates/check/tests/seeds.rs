@@ -81,7 +81,7 @@ fn what_a_driver_of_mirrors_does_wrong_is_found() {
         (DriverMistake::IgnoreOrigins, 73),
         (DriverMistake::IgnoreRight, 1),
         (DriverMistake::ForgetAcquainted, 85),
-        (DriverMistake::ForgetLife, 26),
+        (DriverMistake::ForgetLife, 329),
         (DriverMistake::ForgetFua, 1),
         (DriverMistake::AnswerStopped, 24),
         (DriverMistake::ForgetExclusivity, 10),

@@ -41,8 +41,8 @@ pub(super) struct Column {
     /// The term that is open: clients' writes may come.
     opened: Option<Term>,
     pub(super) promise: Promise,
-    /// No beacon is acknowledged: the node wants to be the primary itself.
-    pub(super) claims: bool,
+    /// The term that its node wants to be the primary of itself. No beacon is acknowledged before it is known who has it.
+    pub(super) claims: Option<Term>,
     pub(super) memory: Memory,
     /// What the primary was told when the column was sealed.
     report: Option<Report>,
@@ -109,7 +109,7 @@ impl Column {
             opening: None,
             opened: None,
             promise: if forgets { Promise::none() } else { Promise::unknown(now, &timing) },
-            claims: false,
+            claims: None,
             memory: if disk.record.is_lossy { Memory::Lossy } else { Memory::Restarted },
             report: None,
             writes: BTreeMap::new(),
@@ -293,7 +293,7 @@ impl Column {
             if self.sealing.as_ref().is_none_or(|sealing| sealing.term > term) {
                 self.passes(from, term, out);
             }
-        } else if !self.claims
+        } else if !self.may_lead()
             && term >= self.refused_below()
             && self.promise.renew(now, member, term, &self.timing)
         {
@@ -301,6 +301,15 @@ impl Column {
             self.note_marks(from, term, marks);
             out.send(from, Message::BeaconAck { member, sequence });
         }
+    }
+
+    /// Its node may be the primary, or become it by what it has proposed. It does not where another one's map has that term, or a later one,
+    /// whether the register has answered or not.
+    fn may_lead(&self) -> bool {
+        let is_taken = |claimed| {
+            self.sealed.as_ref().is_some_and(|map| map.term >= claimed && map.primary.node != self.me)
+        };
+        self.claims.is_some_and(|claimed| !is_taken(claimed))
     }
 
     /// The primary has said what its disk has counted.

@@ -397,6 +397,32 @@ fn a_claim_that_is_heard_of_before_the_register_answers_is_the_same_claim() {
     }
 }
 
+/// A column's own claim came too late, and the register does not answer it for long: what seals it tells it that it is not the primary.
+#[test]
+fn a_column_that_claimed_in_vain_and_hears_nothing_of_the_register_stays_in_sync() {
+    for seed in 0..40 {
+        let (mut world, last) = serving(seed, 3, None);
+        world.run(world.now + LEASE * 20);
+        let others = [(last + 1) % 3, (last + 2) % 3];
+        world.crash(last, true);
+        world.dead = Some(last);
+        let claims = |world: &World, node: usize| {
+            world.nodes[node].group.as_ref().is_some_and(|group| group.column.claims.is_some())
+        };
+        while !others.iter().any(|&node| claims(&world, node)) && world.wrong.is_none() {
+            world.run(world.now + MS / 10);
+        }
+        let late = *others.iter().find(|&&node| claims(&world, node)).expect("it claims");
+        let next = 3 - last - late;
+        world.register_cuts.insert(late);
+        world.run(world.now + LEASE * 20);
+        assert_eq!(world.wrong, None, "seed {seed}");
+        assert!(world.nodes[next].serves, "seed {seed}");
+        let column = usize::from(world.register.column_at(NodeId(late as u16)).expect("a column"));
+        assert_eq!(world.register.columns[column].state, State::Sync, "seed {seed}");
+    }
+}
+
 /// What was written while a column was away is copied, and nothing else.
 #[test]
 fn a_short_absence_is_a_short_copy() {
