@@ -58,6 +58,8 @@ pub(super) struct Column {
     /// The same of earlier terms and processes: each has a release of its own.
     carried: Vec<Extent>,
     missed: Extents,
+    /// The last write of the term that another column misses, or may.
+    missed_last: u64,
     pub(super) origins: Origins,
     syncing: BTreeSet<u64>,
     is_admitting: bool,
@@ -119,6 +121,7 @@ impl Column {
             floor: 0,
             carried: disk.dirty.iter().collect(),
             missed,
+            missed_last: 0,
             origins: Origins::default(),
             syncing: BTreeSet::new(),
             is_admitting: false,
@@ -250,7 +253,7 @@ impl Column {
         let Some(map) = self.sealing.take() else { return };
         self.carried.extend(mem::take(&mut self.writes).into_values());
         self.refused.clear();
-        self.floor = 0;
+        (self.floor, self.missed_last) = (0, 0);
         self.opened = None;
         self.syncing.clear();
         let bounds = self.made.bounds();
@@ -362,6 +365,9 @@ impl Column {
                 } else if number <= self.floor || self.writes.contains_key(&number) {
                     out.send(from, Message::PutDone { term, number, marks: self.marks });
                 } else if self.busy.insert(number) {
+                    if missed {
+                        self.missed_last = self.missed_last.max(number);
+                    }
                     let purpose = Purpose::Put { to: from, number, extent, missed, origin };
                     out.work(Work::Write { extent, payload, missed }, purpose);
                 }
@@ -375,7 +381,10 @@ impl Column {
                 self.stable(term, floor, out);
                 out.work(Work::Sync, Purpose::Harden { to: from, term, number, admits });
             }
-            Message::CaughtUp { term, extents } if self.passes(from, term, out) => {
+            Message::CaughtUp { term, number, extents }
+                if self.passes(from, term, out)
+                    && (self.missed_last <= number || self.made.is(Mistake::ClearOvertaken)) =>
+            {
                 extents.iter().for_each(|extent| self.missed.remove(extent));
                 out.push(Output::CaughtUp(*extents));
             }

@@ -323,9 +323,9 @@ impl Map {
             state => return Err(MapError::State { column, state }),
         };
         let mut next = self.with_state(column, state);
-        if is_in_sync {
-            next.columns[usize::from(column)].marks = marks;
-        }
+        // Of one that was being filled others may have forgotten what it had missed.
+        let counted = &mut next.columns[usize::from(column)].marks;
+        *counted = if is_in_sync { marks } else { marks.max(*counted) };
         Ok(next)
     }
 

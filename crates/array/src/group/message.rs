@@ -151,6 +151,9 @@ pub enum Message<P> {
     CaughtUp {
         /// The primary's term.
         term: Term,
+        /// The last request that was numbered before: what is written later may be missed again, and a column that has such a write heeds
+        /// none of this.
+        number: u64,
         /// The ranges.
         extents: Box<Extents>,
     },
@@ -223,7 +226,7 @@ impl<P> Message<P> {
             Self::Opened { term } => Message::Opened { term },
             Self::Harden { term, number, floor, admits } => Message::Harden { term, number, floor, admits },
             Self::Hardened { term, number } => Message::Hardened { term, number },
-            Self::CaughtUp { term, extents } => Message::CaughtUp { term, extents },
+            Self::CaughtUp { term, number, extents } => Message::CaughtUp { term, number, extents },
             Self::Here { disk, generation, in_sync_epoch, marks } => {
                 Message::Here { disk, generation, in_sync_epoch, marks }
             }

@@ -4,7 +4,7 @@
 
 use super::extents::EXTENTS_MAX;
 use super::origins::{APPLIED_MAX, ORIGINS_MAX};
-use super::primary::OPEN_MAX;
+use super::primary::{OPEN_MAX, TOLD};
 
 /// How much a machine remembers.
 #[derive(Clone, Copy, Debug)]
@@ -13,6 +13,8 @@ pub(super) struct Bounds {
     pub(super) extents: usize,
     /// Ranges that a column being filled has confirmed.
     pub(super) copied: usize,
+    /// In how many parts it is told what a fill has copied.
+    pub(super) told: u64,
     /// Commands of a client that were applied, beyond which others wait while one is open.
     pub(super) applied: usize,
     /// Commands of all clients that a column reports.
@@ -76,6 +78,10 @@ pub enum Mistake {
     AnswerAtHandOver,
     /// A primary whose column has grown fills others as far as that had reached before.
     FillAsBefore,
+    /// What one column has missed and got is forgotten, though another one has missed it, too.
+    ClearForOthers,
+    /// A column forgets what was missed although it has a write that came later.
+    ClearOvertaken,
 }
 
 /// The mistake that a machine makes, and how much it remembers: none, and all that is allowed, in the program.
@@ -98,11 +104,12 @@ impl Made {
     pub(super) const fn bounds(self) -> Bounds {
         #[cfg(any(test, feature = "mistakes"))]
         if self.has_little_room {
-            return Bounds { extents: 1, copied: 1, applied: 2, origins: 2, open: 2 };
+            return Bounds { extents: 1, copied: 1, told: 2, applied: 2, origins: 2, open: 2 };
         }
         Bounds {
             extents: EXTENTS_MAX,
             copied: 16 * EXTENTS_MAX,
+            told: TOLD,
             applied: APPLIED_MAX,
             origins: ORIGINS_MAX,
             open: OPEN_MAX,

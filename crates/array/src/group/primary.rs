@@ -29,6 +29,7 @@ use super::map::{COLUMNS_MAX, Map, MapColumn, Member, State};
 use super::message::{Memory, Message, Report};
 use super::mistakes::{Made, Mistake};
 use super::origins::{Known, Origin, Origins};
+pub(super) use fill::TOLD;
 use fill::{Fill, FillStep};
 use mask::Mask;
 use repair::Mended;
@@ -341,7 +342,8 @@ impl<P: Clone> Primary<P> {
         }
         for (number, column) in map.columns.iter().enumerate() {
             let last = self.map.columns.get(number);
-            let goes_on = last.is_some_and(|last| last.disk == column.disk && last.state == State::Sync);
+            let gets_writes = |state| matches!(state, State::Sync | State::Fill { .. });
+            let goes_on = last.is_some_and(|last| last.disk == column.disk && gets_writes(last.state));
             if !goes_on {
                 self.marks[number] = Marks(0);
             }
@@ -723,6 +725,9 @@ impl<P: Clone> Primary<P> {
             {
                 // What is left out stays missed, and is copied once more after the next absence.
                 fill.copied.insert_within(put.extent, most);
+                if fill.told_by.is_some() {
+                    fill.untold.insert_within(put.extent, most);
+                }
                 let written = put.extent.inner(unit).filter(|_| !put.has_failed);
                 written.into_iter().for_each(|written| fill.lacks.remove(written));
             }

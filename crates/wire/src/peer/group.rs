@@ -103,6 +103,7 @@ pub(super) struct GroupHeader {
     group: PgId,
     detail: u8,
     term: Term,
+    number: u64,
 }
 
 /// The message of a header.
@@ -133,8 +134,10 @@ pub(super) fn decode(fields: &Fields) -> Result<Announced, FrameError> {
     let again = Fields { kind: KIND_GROUP, detail, payload, group: fields.group, ..Fields::default() };
     let has_term = !matches!(detail, SEAL | HAND_OVER);
     let again = if has_term { again.with_term(term) } else { again };
+    let number = if detail == CAUGHT_UP { fields.request } else { 0 };
+    let again = Fields { request: number, ..again };
     match again == *fields {
-        true => Ok(Announced::Body(GroupHeader { group: of, detail, term })),
+        true => Ok(Announced::Body(GroupHeader { group: of, detail, term, number })),
         false => Err(unused(detail)),
     }
 }
@@ -259,7 +262,9 @@ impl Fields {
                 ..with(HARDEN).with_term(term)
             },
             Message::Hardened { term, number } => Self { request: number, ..with(HARDENED).with_term(term) },
-            Message::CaughtUp { term, .. } => with(CAUGHT_UP).with_term(term),
+            Message::CaughtUp { term, number, .. } => {
+                Self { request: number, ..with(CAUGHT_UP).with_term(term) }
+            }
             Message::Here { disk, generation, in_sync_epoch, marks } => {
                 let [base, held] = halves(disk);
                 Self { block: generation, stamp: in_sync_epoch, argument: marks.0, base, held, ..with(HERE) }
@@ -362,7 +367,7 @@ fn body_of<P>(message: &Message<P>) -> Result<Vec<u8>, FrameError> {
 impl GroupHeader {
     /// The message with this body.
     pub(super) fn with(self, body: &[u8]) -> Result<(PgId, Message<()>), FrameError> {
-        let Self { group, detail, term } = self;
+        let Self { group, detail, term, number } = self;
         let mut reader = Reader::new(body);
         let message = match detail {
             SEAL | HAND_OVER => {
@@ -398,7 +403,7 @@ impl GroupHeader {
                 let (origins, missed) = (Box::new(reader.origins()?), Box::new(reader.extents()?));
                 Message::Open { term, origins, missed }
             }
-            CAUGHT_UP => Message::CaughtUp { term, extents: Box::new(reader.extents()?) },
+            CAUGHT_UP => Message::CaughtUp { term, number, extents: Box::new(reader.extents()?) },
             kind => return Err(FrameError::Kind { what: "message of a group", kind }),
         };
         reader.end()?;

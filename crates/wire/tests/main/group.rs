@@ -120,8 +120,11 @@ fn any_message() -> impl Strategy<Value = Message<Payload>> {
         }),
         (terms(), number(), number(), any::<bool>())
             .prop_map(|(term, number, floor, admits)| Message::Harden { term, number, floor, admits }),
-        (terms(), extents())
-            .prop_map(|(term, extents)| Message::CaughtUp { term, extents: Box::new(extents) }),
+        (terms(), number(), extents()).prop_map(|(term, number, extents)| Message::CaughtUp {
+            term,
+            number,
+            extents: Box::new(extents)
+        }),
         maps().prop_map(Message::HandOver),
         (members(), terms()).prop_map(|(member, term)| Message::Resigned { member, term }),
     ];
@@ -212,7 +215,7 @@ pub(crate) fn messages() -> Vec<(&'static str, Message<Payload>)> {
         ("group-opened", Message::Opened { term }),
         ("group-harden", Message::Harden { term, number, floor, admits: true }),
         ("group-hardened", Message::Hardened { term, number }),
-        ("group-caught-up", Message::CaughtUp { term, extents: missed }),
+        ("group-caught-up", Message::CaughtUp { term, number: 9, extents: missed }),
         ("group-here", Message::Here { disk, generation: term.generation, in_sync_epoch: 4, marks }),
         ("group-refused", Message::Refused { term }),
         ("group-restarted", Message::Restarted { term }),

@@ -14,6 +14,9 @@ use crate::group::map::{Map, State};
 use crate::group::message::Message;
 use crate::group::mistakes::Mistake;
 
+/// What a fill has copied is told in so many parts: of a fill that is interrupted less than one of them is copied anew.
+pub(in crate::group) const TOLD: u64 = 128;
+
 /// The column that is being filled.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Fill {
@@ -22,6 +25,10 @@ pub(super) struct Fill {
     pub(super) todo: VecDeque<Extent>,
     /// What it has missed and has confirmed.
     pub(super) copied: Extents,
+    /// The part of it that other columns have yet to be told, and how much is told at a time; none before all is copied if the disk of the column
+    /// is not known to have what is not missed.
+    pub(super) untold: Extents,
+    pub(super) told_by: Option<u64>,
     /// What it has missed, and no column in sync has: it is not admitted before clients have written it anew.
     pub(super) lacks: Extents,
     pub(super) step: FillStep,
@@ -58,7 +65,8 @@ impl<P: Clone> Primary<P> {
     pub(super) fn send_caught_up(&self, extents: &Extents, out: &mut Outputs<P>) {
         for column in self.written().columns() {
             for extents in extents.parts(self.made.bounds().extents).map(Box::new) {
-                out.send(self.node(column), Message::CaughtUp { term: self.map.term, extents });
+                let (term, number) = (self.map.term, self.next_number - 1);
+                out.send(self.node(column), Message::CaughtUp { term, number, extents });
             }
         }
     }
@@ -84,15 +92,40 @@ impl<P: Clone> Primary<P> {
             todo.insert(Extent { offset: 0, length: self.size.bytes });
         }
         let todo: VecDeque<Extent> = todo.whole(self.size.unit_bytes).pieces(self.size.copy_bytes).collect();
-        let bytes = todo.iter().map(|extent| extent.length).sum();
+        let bytes: u64 = todo.iter().map(|extent| extent.length).sum();
         out.push(Output::Changed(Change::FillBegun { column, bytes }));
-        let (copied, lacks) = (Extents::default(), Extents::default());
+        // Missed ranges are those of any column: they are forgotten early only where no other one needs them.
+        let is_only = self.map.columns.iter().enumerate().all(|(number, other)| {
+            let misses = matches!(other.state, State::Stale { since } | State::Fill { since } if since > 0);
+            number == usize::from(column) || !misses
+        });
+        let told_by = (fits && (is_only || self.made.is(Mistake::ClearForOthers)))
+            .then_some(bytes / self.made.bounds().told);
+        let [copied, untold, lacks] = [Extents::default(), Extents::default(), Extents::default()];
         let (step, copied_before) = (FillStep::Copying, self.copied);
-        self.fill = Some(Fill { column, todo, copied, lacks, step, since: now, copied_before });
+        self.fill =
+            Some(Fill { column, todo, copied, untold, told_by, lacks, step, since: now, copied_before });
+    }
+
+    /// What has been copied is not copied once more if the fill is interrupted: all columns forget that it was missed. Not what is being
+    /// written: the column may never confirm it.
+    fn tell_copied(&mut self, out: &mut Outputs<P>) {
+        let Some(fill) = &mut self.fill else { return };
+        let bytes: u64 = fill.untold.iter().map(|extent| extent.length).sum();
+        if fill.told_by.is_none_or(|least| bytes <= least) {
+            return;
+        }
+        let mut told = mem::take(&mut fill.untold);
+        fill.lacks.iter().for_each(|extent| told.remove(extent));
+        self.puts.values().for_each(|put| told.remove(put.extent));
+        if !told.is_empty() {
+            self.send_caught_up(&told, out);
+        }
     }
 
     /// The next step of a fill, and the map that is to be proposed.
     pub(super) fn go_on_filling(&mut self, now: Instant, out: &mut Outputs<P>) -> Option<(Map, Change)> {
+        self.tell_copied(out);
         let node = self.node(self.fill.as_ref()?.column);
         let gives_right = self.right.lasts(now, [node].into_iter(), &self.timing);
         let fill = self.fill.as_mut()?;

@@ -80,7 +80,8 @@ impl<P: Clone> Primary<P> {
             return Some((self.map.taken_over(self.me).ok()?, Change::BegunAnew { has_forgotten: true }));
         }
         if let Some(column) = self.given_up.columns().next() {
-            return Some((self.map.without(self.me, column, 0, Marks(0)).ok()?, self.dropped(column)));
+            let marks = self.marks[usize::from(column)];
+            return Some((self.map.without(self.me, column, 0, marks).ok()?, self.dropped(column)));
         }
         self.drop_of(now, sync, silent, own).or_else(|| self.hand_over_of(now, own, out))
     }

@@ -9,7 +9,7 @@ use super::media::{SUMMED, UNITS};
 use super::world::{Faults, LEASE, MS, World};
 use crate::group::mistakes::Mistake;
 use crate::group::{
-    Change, Command, DropCause, Extent, Group, Marks, Member, Message, Output, State, Token, Work,
+    Change, Command, DropCause, Extent, Extents, Group, Marks, Member, Message, Output, State, Token, Work,
 };
 
 const QUIET: Faults = Faults { loss: 0, repeats: 0, late: 0, register_loss: 0, little_room: false };
@@ -454,6 +454,63 @@ fn a_short_absence_is_a_short_copy() {
         all += world.counts.copied;
     }
     assert!(0 < all && all < 40 * UNITS as u64, "{all} units copied");
+}
+
+/// A fill that is interrupted does not copy again what it has told: the column ends when it has got a part.
+#[test]
+fn a_fill_that_is_interrupted_goes_on() {
+    let (mut before, mut after) = (0, 0);
+    for seed in 0..40 {
+        let (mut world, primary) = serving(seed, 2, None);
+        let away = 1 - primary;
+        world.crash(away, false);
+        world.run(world.now + 300 * MS);
+        world.clients_rest = true;
+        world.run(world.now + 20 * MS);
+        let missed =
+            |world: &World| world.nodes[primary].media.missed.iter().filter(|missed| **missed).count();
+        let all = missed(&world);
+        world.start(away);
+        while world.wrong.is_none() && missed(&world) == all && !world.register.is_whole() {
+            world.run(world.now + MS / 10);
+        }
+        world.crash(away, false);
+        world.run(world.now + 120 * MS);
+        (before, after) = (before + all, after + missed(&world));
+        world.counts.copied = 0;
+        let dirty = world.nodes[away].media.dirty.iter().filter(|dirty| **dirty).count();
+        let most = (missed(&world) + dirty) as u64;
+        world.start(away);
+        world.run(world.now + 600 * MS);
+        world.judge_whole();
+        assert_eq!(world.wrong, None, "seed {seed}");
+        assert!(world.counts.copied <= most.next_multiple_of(SUMMED as u64), "seed {seed}");
+    }
+    assert!(4 * after < 3 * before, "{after} of {before} units were missed after half a fill");
+}
+
+/// What was said of a range before it was written once more is void at a column that has the later write.
+#[test]
+fn what_is_written_later_stays_missed() {
+    finds(Mistake::ClearOvertaken, |seed, mistake| {
+        let (mut world, primary) = serving(seed, 3, mistake);
+        let (away, other) = ((primary + 1) % 3, (primary + 2) % 3);
+        world.crash(away, false);
+        world.run(world.now + 300 * MS);
+        world.clients_rest = true;
+        world.run(world.now + 20 * MS);
+        let (term, extents) = (world.register.term, Box::default());
+        let told = |unit| {
+            let mut extents: Box<Extents> = Box::clone(&extents);
+            extents.insert(Extent { offset: unit as u64, length: 1 });
+            Message::CaughtUp { term, number: 0, extents }
+        };
+        for unit in 0..UNITS {
+            world.with(other, |group, now| group.receive(now, NodeId(primary as u16), told(unit)));
+        }
+        world.run(world.now + 5 * MS);
+        world.wrong
+    });
 }
 
 /// Another node's column takes a column's place when it is filled, and outlives the first one.
