@@ -144,6 +144,9 @@ pub enum ControlInput {
         /// The card of an earlier life of this node that it goes on for, with [`Access::Exclusive`]: clients of that one have
         /// lived on. Refused if another node has had a card that may write since.
         succeeds: Option<Generation>,
+        /// The first part of the volume, if this is a later one: it is asked for in the name of this node's card of that, whose
+        /// primary decides who has the volume for itself. What it goes on for is a card of the first part, too.
+        first: Option<PgId>,
     },
     /// A card does not answer the shards of this node, its disk node: its lease is renewed no more, so that it ends,
     /// even if the card's own messages arrive.
@@ -429,8 +432,9 @@ impl Control {
             ControlInput::Right { volume, until } => self.right_lasts(volume, until),
             ControlInput::PeerDown { .. } => {}
             ControlInput::Message { from, message } => self.message(from, message),
-            ControlInput::Attach { token, volume, policy, access, takeover, succeeds } => {
-                self.attach(token, volume, Wish { policy, access, takeover, succeeds });
+            ControlInput::Attach { token, volume, policy, access, takeover, succeeds, first } => {
+                let rank = Generation::default();
+                self.attach(token, volume, Wish { policy, access, takeover, succeeds, first, rank });
             }
             ControlInput::Silent { volume, node, generation } => self.silent(volume, node, generation),
             ControlInput::Detach { volume } => self.detach(volume),
@@ -478,8 +482,8 @@ impl Control {
             ControlMessage::Seen { terms } => {
                 terms.into_iter().for_each(|(volume, epoch)| self.peer_seen(from, volume, epoch));
             }
-            ControlMessage::Attach { request, volume, policy, access, takeover, succeeds } => {
-                let wish = Wish { policy, access, takeover, succeeds };
+            ControlMessage::Attach { request, volume, policy, access, takeover, succeeds, rank } => {
+                let wish = Wish { policy, access, takeover, succeeds, first: None, rank };
                 self.peer_attach(from, request, volume, &wish);
             }
             ControlMessage::Attached {

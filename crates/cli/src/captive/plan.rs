@@ -213,9 +213,6 @@ impl Plan {
         ];
         match plain_only.into_iter().find(|(is_set, _)| *is_set) {
             Some((_, option)) => Err(CaptiveError::PlainOnly { option }),
-            None if self.mode == Mode::Exclusive && !matches!(mirror.layout, Layout::Raid1 { .. }) => {
-                Err(CaptiveError::Shared { layout: mirror.layout })
-            }
             None => mirror.check(self.nodes),
         }
     }
