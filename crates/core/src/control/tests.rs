@@ -1,6 +1,7 @@
 //! Controls talking to each other over a network that keeps order.
 
 mod exclusivity;
+mod parts;
 
 use super::*;
 use crate::policy::Policy;
