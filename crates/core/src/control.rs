@@ -410,6 +410,15 @@ impl Control {
         self.cards.get(&volume).and_then(Card::claim)
     }
 
+    /// Whether this node's card of a volume is attached, and, if this node is the primary, no other one can be. Of another primary's card
+    /// the lease has to be looked at as well.
+    #[must_use]
+    pub fn holds(&self, now: Instant, volume: PgId) -> bool {
+        let is_attached = self.cards.get(&volume).is_some_and(|card| card.generation.is_some());
+        let right = self.desk.right(volume);
+        is_attached && (!self.is_primary_of(volume) || right.map_or(volume.is_plain(), |until| now < until))
+    }
+
     /// Other nodes' cards of a volume of this node.
     pub fn cards_of(&self, volume: PgId) -> impl Iterator<Item = NodeId> {
         self.desk.cards_of(volume)

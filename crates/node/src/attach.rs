@@ -172,10 +172,9 @@ impl Local {
         let Some(parts) = card.parts() else { return false };
         let now = self.node.now();
         let control = self.node.control();
-        let attached = control.cards().filter(|status| status.attached && parts.number(status.volume).is_some());
         let leads = |id| control.volume(id).is_some_and(|spec| spec.primary == self.node.me);
-        let holds = |part: &Part| leads(part.id) || part.lease().is_some_and(|until| now < until);
-        attached.count() == parts.all().len() && parts.all().iter().all(holds)
+        let is_leased = |part: &Part| part.lease().is_some_and(|until| now < until);
+        parts.all().iter().all(|part| control.holds(now, part.id) && (leads(part.id) || is_leased(part)))
     }
 
     /// A card's lease runs until then.

@@ -8,7 +8,6 @@ use cards_config::{
     Attach, Attached, Config, Coordinator, Delivery, Disk, EmbeddedHome, Handover, Mode, Object, Origin,
     PolicySpec, ReadAhead, Web,
 };
-use cards_layout::layout::Layout;
 use cards_policies::Replacement;
 use cards_tls::Authority;
 

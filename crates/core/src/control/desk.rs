@@ -99,6 +99,11 @@ impl Desk {
         self.holders(volume).map(|(node, _)| node)
     }
 
+    /// Until when no other node is the primary, of volumes whose primaries move.
+    pub(super) fn right(&self, volume: PgId) -> Option<Instant> {
+        self.rights.get(&volume).copied()
+    }
+
     fn holders(&self, volume: PgId) -> impl Iterator<Item = (NodeId, &Holder)> {
         let cards = self.cards.range((volume, NodeId(0))..=(volume, NodeId(u16::MAX)));
         cards.map(|(&(_, node), holder)| (node, holder))
