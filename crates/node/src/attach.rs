@@ -267,7 +267,8 @@ impl Local {
             let still = local.node.cards.of(volume).is_some_and(|now| Arc::ptr_eq(&now, &card));
             if still
                 && !card.is_over()
-                && let Some(first) = card.volume() {
+                && let Some(first) = card.volume()
+            {
                 local.attach(&card, first);
             }
         });

@@ -303,7 +303,8 @@ pub(crate) mod exclusivity {
     }
 
     pub(crate) fn serialize<S: Serializer>(of: &KeptExclusivity, serializer: S) -> Result<S::Ok, S::Error> {
-        let KeptExclusivity { generation, since, number, exclusivity: Exclusivity { card, writer, rank } } = *of;
+        let KeptExclusivity { generation, since, number, exclusivity: Exclusivity { card, writer, rank } } =
+            *of;
         let plain = |card: Option<(NodeId, Generation)>| card.map(|(node, card)| (node.0, card.0));
         let (card, writer, rank) = (plain(card), plain(writer), rank.0);
         Fields { generation, since, number, card, writer, rank }.serialize(serializer)

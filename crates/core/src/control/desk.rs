@@ -412,7 +412,8 @@ impl Control {
                 let access = wish.access;
                 let expires = self.needs_no_lease(volume).then_some(Instant::NEVER);
                 let rank = wish.rank;
-                let holder = Holder { generation, request, access, rank, fenced: false, lost: false, expires };
+                let holder =
+                    Holder { generation, request, access, rank, fenced: false, lost: false, expires };
                 self.desk.cards.insert((volume, node), holder);
                 let guest = self.desk.guests.entry(node).or_insert_with(Guest::new);
                 guest.cards.insert(volume);

@@ -6,8 +6,9 @@ use serde_json::Value;
 
 use super::mirrored::{Fio, ends_whole};
 use super::site::{Site, missing_devices};
+use crate::harness::cluster::CARDS;
 use crate::harness::plan::Plan;
-use crate::harness::process::{Finished, sh};
+use crate::harness::process::{Finished, Process, sh};
 use crate::harness::tools::{need, skip_if};
 use crate::harness::{LONG, eventually, scratch};
 
@@ -52,13 +53,16 @@ fn write(site: &Site, at: usize, what: &str) -> Finished {
     sh(&format!("cd {} && echo {what} > {what} && sync {what}", site.point(at).display()), LONG)
 }
 
-/// Nobody else has a card of it, in any mode, and each refusal names the node.
+/// No other one of these nodes gets it, in any mode, and each refusal names the holder.
 #[track_caller]
-fn is_alone(site: &Site, holder: usize) {
-    for other in (1..=3).filter(|other| *other != holder) {
+fn is_alone(site: &Site, holder: usize, others: &[usize]) {
+    for &other in others.iter().filter(|other| **other != holder) {
         for mode in ["rw", "ro", "exclusive"] {
             let refused = site.cards(other, &format!("volume attach disk --mode {mode}")).fails();
-            assert!(refused.stderr.contains(&format!("node n{holder} has volume")), "n{other} {mode}: {refused}");
+            assert!(
+                refused.stderr.contains(&format!("node n{holder} has volume")),
+                "n{other} {mode}: {refused}"
+            );
         }
     }
 }
@@ -78,7 +82,7 @@ fn of_two_nodes_that_want_all_parts_at_once_one_has_them() {
         let [winner] = *won else { panic!("round {round}: {}, {}", done[0], done[1]) };
         let (winner, loser) = (layout[winner], &done[1 - winner]);
         assert!(loser.stderr.contains(&format!("node n{winner} has volume")), "{loser}");
-        is_alone(&site, winner);
+        is_alone(&site, winner, &[1, 2, 3]);
         site.cards(winner, "volume detach disk").ok();
         // It is free for all.
         for number in 1..=3 {
@@ -102,7 +106,7 @@ fn a_mount_of_many_parts_survives_the_death_of_each_node() {
     skip_if!(missing_devices());
     let dir = scratch();
     let mut site = mounted(dir.path(), "60s");
-    is_alone(&site, 1);
+    is_alone(&site, 1, &[2, 3]);
     let mut fio = Fio::begin(&site, 1);
     for victim in [2, 3, 1] {
         wait_in_sync(&site, 1);
@@ -123,13 +127,25 @@ fn a_mount_of_many_parts_survives_the_death_of_each_node() {
     ends_whole(site, 1);
 }
 
-/// Takes the volume at node `taker` under what node 1 writes, and ends what is left of it there.
-fn is_taken(site: &mut Site, taker: usize) {
+/// Takes the volume at node `taker` under what node 1 writes, while another node dies, and ends what is left of it at node 1.
+fn is_taken(site: &mut Site, taker: usize, dies: Option<usize>) {
     write(site, 1, "before").ok();
     let fio = Fio::begin(site, 1);
-    eventually("the other node has the volume", LONG, || {
-        site.mount(taker, "--takeover").status.success().then_some(())
-    });
+    let mount = format!(
+        "{CARDS} mount disk {} --takeover --socket {}/admin.sock",
+        site.point(taker).display(),
+        site.runtime(taker).display()
+    );
+    let log = site.point(taker).with_extension("mount");
+    let mut mount = Process::spawn(&["sh".into(), "-c".into(), mount], &log);
+    if let Some(dies) = dies {
+        site.cluster.node(dies).kill();
+    }
+    if !mount.wait(LONG).success() {
+        eventually("the other node has the volume", LONG, || {
+            site.mount(taker, "--takeover").status.success().then_some(())
+        });
+    }
     write(site, taker, "after").ok();
     fio.fails();
     assert!(!write(site, 1, "void").status.success());
@@ -140,7 +156,7 @@ fn is_taken(site: &mut Site, taker: usize) {
     });
     let names = sh(&format!("ls {}", site.point(taker).display()), LONG).ok().stdout;
     assert!(names.contains("before") && names.contains("after") && !names.contains("void"), "{names}");
-    is_alone(site, taker);
+    is_alone(site, taker, &[1]);
     site.umount(taker).ok();
 }
 
@@ -150,7 +166,7 @@ fn who_takes_the_volume_over_has_all_parts_and_who_lost_it_none() {
     skip_if!(missing_devices());
     let dir = scratch();
     let mut site = mounted(dir.path(), TAKEN);
-    is_taken(&mut site, 2);
+    is_taken(&mut site, 2, None);
     let device = site.prints(3, "attach disk --block --mode ro");
     sh(&format!("e2fsck -fn {device}"), LONG).ok();
     site.cards(3, "detach disk").ok();
@@ -158,6 +174,24 @@ fn who_takes_the_volume_over_has_all_parts_and_who_lost_it_none() {
     site.mount(1, "").ok();
     write(&site, 1, "anew").ok();
     site.umount(1).ok();
+}
+
+/// Another node than the taker leads a later part, and dies while parts are taken.
+#[test]
+fn a_takeover_during_the_death_of_a_primary_is_whole() {
+    need!("mke2fs", "fio", "e2fsck");
+    skip_if!(missing_devices());
+    let dir = scratch();
+    let mut site = mounted(dir.path(), TAKEN);
+    wait_in_sync(&site, 1);
+    let decides = primaries(&site, 1)[0];
+    let dies = if decides == 2 { 3 } else { 2 };
+    is_taken(&mut site, 5 - dies, Some(dies));
+    site.cluster.node(dies).restart();
+    wait_in_sync(&site, 1);
+    let device = site.prints(dies, "attach disk --block --mode ro");
+    sh(&format!("e2fsck -fn {device}"), LONG).ok();
+    site.cards(dies, "detach disk").ok();
 }
 
 /// The primary of the first part, which decides, dies under what the holder writes, and the takeover comes to the next one.
@@ -173,7 +207,7 @@ fn a_takeover_after_the_death_of_the_primary_that_decides_is_whole() {
     let victim = if decides == 1 { 3 } else { decides };
     let taker = (2..=3).find(|taker| *taker != victim).unwrap();
     site.cluster.node(victim).kill();
-    is_taken(&mut site, taker);
+    is_taken(&mut site, taker, None);
     site.cluster.node(victim).restart();
     wait_in_sync(&site, taker);
     let device = site.prints(victim, "attach disk --block --mode ro");

@@ -301,10 +301,7 @@ impl Shared {
         let (takeover, succeeds) = (part == 0 && want.takeover, None);
         let first = (part > 0).then_some(PARTS[0]);
         let volume = PARTS[part];
-        self.give(
-            node,
-            ControlInput::Attach { token, volume, policy, access, takeover, succeeds, first },
-        );
+        self.give(node, ControlInput::Attach { token, volume, policy, access, takeover, succeeds, first });
     }
 
     fn attach_done(&mut self, node: u16, volume: PgId, result: Result<Generation, Refusal>) {
@@ -416,9 +413,8 @@ impl Shared {
     fn pass(&mut self, time: Duration) {
         let end = self.now + time;
         loop {
-            let timers = (0..NODES).filter_map(|node| {
-                Some((self.controls[usize::from(node)].next_timeout()?.0, node))
-            });
+            let timers = (0..NODES)
+                .filter_map(|node| Some((self.controls[usize::from(node)].next_timeout()?.0, node)));
             let timer = timers.min().filter(|(at, _)| *at <= end);
             let event = self.events.first_key_value().map(|(key, _)| *key).filter(|(at, _)| *at <= end);
             match (timer, event) {
@@ -579,7 +575,8 @@ fn a_later_part_goes_to_the_card_of_the_higher_rank() {
     let mut p = Pair::new(false);
     let epoch = 7;
     let spec = VolumeSpec { id: PARTS[1], epoch, name: "data/1".into(), ..spec(false) };
-    let journal = DiskJournal { volume: PARTS[1], persistence: Persistence(1), loss: Loss::Power, held: false };
+    let journal =
+        DiskJournal { volume: PARTS[1], persistence: Persistence(1), loss: Loss::Power, held: false };
     let cards = KnownCards::Exclusivity(Exclusivity::default());
     let term = Some(Term { journal, cards, acquainted: vec![] });
     p.give(0, ControlInput::Group { spec, term });
