@@ -235,6 +235,8 @@ fn free_ports(number: usize) -> std::io::Result<Vec<u16>> {
 
 #[cfg(test)]
 mod tests {
+    use cards_layout::layout::Layout;
+
     use super::*;
 
     fn plan() -> Plan {
