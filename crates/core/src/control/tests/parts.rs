@@ -10,6 +10,7 @@ use std::format;
 const NODES: u16 = 3;
 const PARTS: [PgId; 3] = [PgId(1 << 16), PgId(1 << 16 | 1), PgId(1 << 16 | 2)];
 const RETRY: Duration = Duration::from_millis(700);
+const SEEDS: u64 = 1_000;
 
 /// What the nodes do wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -605,5 +606,3 @@ fn a_later_part_goes_to_the_card_of_the_higher_rank() {
     let over = refusal(ask_part(&mut p, 2, 8, Access::Exclusive, 5, Some(5)));
     assert_eq!(over, Refusal::Overtaken(Some(NodeId(1))));
 }
-
-const SEEDS: u64 = 1_000;
