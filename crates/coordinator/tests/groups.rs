@@ -389,7 +389,11 @@ fn which_card_is_exclusive_is_noted_by_the_primary_of_the_map_only_and_goes_with
     let mut registry = with_volume();
     let first = map_of(&registry);
     let number = new_map(&registry, &first).number;
-    let exclusivity = |card| Exclusivity { card: Some((NodeId(2), Generation(card))), writer: None };
+    let exclusivity = |card| Exclusivity {
+        card: Some((NodeId(2), Generation(card))),
+        writer: None,
+        rank: Generation(card),
+    };
     let noted = |map: &Map, number_of: u64, card| KeptExclusivity {
         generation: map.term.generation,
         since: map.since,

@@ -144,6 +144,9 @@ pub enum ControlInput {
         /// The card of an earlier life of this node that it goes on for, with [`Access::Exclusive`]: clients of that one have
         /// lived on. Refused if another node has had a card that may write since.
         succeeds: Option<Generation>,
+        /// The first part of the volume, if this is a later one: it is asked for in the name of this node's card of that, whose
+        /// primary decides who has the volume for itself. What it goes on for is a card of the first part, too.
+        first: Option<PgId>,
     },
     /// A card does not answer the shards of this node, its disk node: its lease is renewed no more, so that it ends,
     /// even if the card's own messages arrive.
@@ -407,6 +410,15 @@ impl Control {
         self.cards.get(&volume).and_then(Card::claim)
     }
 
+    /// Whether this node's card of a volume is attached, and, if this node is the primary, no other one can be. Of another primary's card
+    /// the lease has to be looked at as well.
+    #[must_use]
+    pub fn holds(&self, now: Instant, volume: PgId) -> bool {
+        let is_attached = self.cards.get(&volume).is_some_and(|card| card.generation.is_some());
+        let right = self.desk.right(volume);
+        is_attached && (!self.is_primary_of(volume) || right.map_or(volume.is_plain(), |until| now < until))
+    }
+
     /// Other nodes' cards of a volume of this node.
     pub fn cards_of(&self, volume: PgId) -> impl Iterator<Item = NodeId> {
         self.desk.cards_of(volume)
@@ -429,8 +441,9 @@ impl Control {
             ControlInput::Right { volume, until } => self.right_lasts(volume, until),
             ControlInput::PeerDown { .. } => {}
             ControlInput::Message { from, message } => self.message(from, message),
-            ControlInput::Attach { token, volume, policy, access, takeover, succeeds } => {
-                self.attach(token, volume, Wish { policy, access, takeover, succeeds });
+            ControlInput::Attach { token, volume, policy, access, takeover, succeeds, first } => {
+                let rank = Generation::default();
+                self.attach(token, volume, Wish { policy, access, takeover, succeeds, first, rank });
             }
             ControlInput::Silent { volume, node, generation } => self.silent(volume, node, generation),
             ControlInput::Detach { volume } => self.detach(volume),
@@ -478,8 +491,8 @@ impl Control {
             ControlMessage::Seen { terms } => {
                 terms.into_iter().for_each(|(volume, epoch)| self.peer_seen(from, volume, epoch));
             }
-            ControlMessage::Attach { request, volume, policy, access, takeover, succeeds } => {
-                let wish = Wish { policy, access, takeover, succeeds };
+            ControlMessage::Attach { request, volume, policy, access, takeover, succeeds, rank } => {
+                let wish = Wish { policy, access, takeover, succeeds, first: None, rank };
                 self.peer_attach(from, request, volume, &wish);
             }
             ControlMessage::Attached {

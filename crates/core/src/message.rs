@@ -382,6 +382,9 @@ pub enum ControlMessage {
         /// A card of the requester that this one goes on for, with [`Access::Exclusive`]: its clients remember what they have
         /// read, so it is refused if another node has had a card that may write since.
         succeeds: Option<Generation>,
+        /// For a later part of a volume, the node's last card of the first part; zero for a first or only one. A primary takes no
+        /// request in the name of an earlier card than that in whose name it has given the part to one node for itself.
+        rank: Generation,
     },
     /// The card is attached.
     Attached {

@@ -6,13 +6,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use cards_admin::{Lost, RefusalKind};
-use cards_config::{Attach, Attached};
+use cards_config::{Attach, Attached, Mode};
 use cards_core::{
     Access, ControlInput, FlushPoint, Generation, Input, Instant, IoError, Persistence, PgId, Refusal, Token,
 };
 
 use crate::failures::{Asked, ERRORS_REMEMBERED, REQUESTS_REMEMBERED};
 use crate::node::card::{Card, CardState, reason_of_loss};
+use crate::node::parts::Part;
 use crate::node::{Local, Node};
 
 /// The token of all attachments: their answers are found by the volume.
@@ -148,24 +149,32 @@ impl Local {
         }
     }
 
-    /// Asks for the card of a part of a volume.
+    /// Asks for the card of a part of a volume: of a later one in the name of the first one's, whose primary decides who has it for itself.
     fn attach(self: &Rc<Self>, card: &Card, volume: PgId) {
         let Attach { policy, mode, .. } = &card.attach;
-        let takeover = card.takeover.load(Relaxed);
+        let first = card.volume().filter(|first| *first != volume);
+        let takeover = first.is_none() && card.takeover.load(Relaxed);
         let policy = policy.as_ref().map(ToString::to_string).unwrap_or_default();
         let read_only = self.node.control().volume(volume).is_some_and(|spec| spec.read_only);
         let access = mode.access(read_only);
-        if access == Access::Exclusive && card.parts().is_some_and(|parts| parts.is_shared()) {
-            // Two nodes that want it at once must not hold a part of it each.
-            return self.attach_done(volume, Err(Refusal::NotAllowed(Some(Access::Write))));
-        }
         let claim = card.attach.claim.filter(|_| access == Access::Exclusive);
-        if claim.is_some_and(|claim| claim.volume != volume.0) {
+        if claim.is_some_and(|claim| claim.volume != first.unwrap_or(volume).0) {
             // Of another volume nobody knows what was written since.
             return self.attach_done(volume, Err(Refusal::Overtaken(None)));
         }
         let succeeds = claim.map(|claim| Generation(claim.card));
-        self.control(ControlInput::Attach { token: BY_VOLUME, volume, policy, access, takeover, succeeds });
+        let token = BY_VOLUME;
+        self.control(ControlInput::Attach { token, volume, policy, access, takeover, succeeds, first });
+    }
+
+    /// The cards of all parts are attached, and no lease is over: at this moment no other node can have been given any of them.
+    fn holds_all(&self, card: &Card) -> bool {
+        let Some(parts) = card.parts() else { return false };
+        let now = self.node.now();
+        let control = self.node.control();
+        let leads = |id| control.volume(id).is_some_and(|spec| spec.primary == self.node.me);
+        let is_leased = |part: &Part| part.lease().is_some_and(|until| now < until);
+        parts.all().iter().all(|part| control.holds(now, part.id) && (leads(part.id) || is_leased(part)))
     }
 
     /// A card's lease runs until then.
@@ -195,6 +204,8 @@ impl Local {
         let Some(card) = self.node.cards.of(volume) else { return };
         let name = &card.attach.volume;
         match result {
+            // A part that was lost after this one was asked for has ended it.
+            Ok(_) if card.is_over() => self.control(ControlInput::Detach { volume }),
             Ok(_) => {
                 let leave = card.attach.attached.map(|attached| attached == Attached::Computer);
                 self.all_shards(&Input::LeaveCopies { volume, leave });
@@ -202,6 +213,11 @@ impl Local {
                 let next = card.ids().skip_while(|part| *part != volume).nth(1);
                 if let Some(next) = next.filter(|_| card.state() != CardState::Attached) {
                     return self.attach(&card, next);
+                }
+                // What was attached first may be another node's by now.
+                let is_shared = card.parts().is_some_and(|parts| parts.is_shared());
+                if is_shared && card.attach.mode == Mode::Exclusive && !self.holds_all(&card) {
+                    return self.attach_later(card, volume);
                 }
                 if let Some(spec) = self.node.volume(name) {
                     self.retain(name, spec.block_bytes);
@@ -212,7 +228,9 @@ impl Local {
                 self.node.membership.look();
             }
             // Those who are in the way are being given up.
-            Err(Refusal::NoAnswer) if card.takeover.load(Relaxed) => self.attach_later(card, volume),
+            Err(Refusal::NoAnswer) if card.takeover.load(Relaxed) || card.volume() != Some(volume) => {
+                self.attach_later(card, volume);
+            }
             Err(refusal) => {
                 let reason = explain(&self.node, &card, &refusal);
                 let retry = matches!(refusal, Refusal::Exclusive(_) | Refusal::InUse(_) | Refusal::NoAnswer);
@@ -232,8 +250,8 @@ impl Local {
                 if retry {
                     self.attach_later(card, volume);
                 } else {
-                    // What of it is attached is of no use.
-                    for part in card.ids().take_while(|part| *part != volume) {
+                    // What of it is attached is of no use: who lost one part has lost the volume.
+                    for part in card.ids().filter(|part| *part != volume) {
                         self.control(ControlInput::Detach { volume: part });
                     }
                 }
@@ -241,14 +259,17 @@ impl Local {
         }
     }
 
-    /// Tries again after a while, if the card is still wanted.
+    /// Tries again after a while, from the first part on, if the card is still wanted.
     fn attach_later(self: &Rc<Self>, card: Arc<Card>, volume: PgId) {
         let local = Rc::clone(self);
         tokio::task::spawn_local(async move {
             tokio::time::sleep(RETRY).await;
             let still = local.node.cards.of(volume).is_some_and(|now| Arc::ptr_eq(&now, &card));
-            if still {
-                local.attach(&card, volume);
+            if still
+                && !card.is_over()
+                && let Some(first) = card.volume()
+            {
+                local.attach(&card, first);
             }
         });
     }
@@ -269,11 +290,6 @@ pub(crate) fn explain(node: &Node, card: &Card, refusal: &Refusal) -> String {
             )
         }
         Refusal::ReadOnly => format!("volume {volume:?} is read-only; attach it with `mode = \"ro\"`"),
-        Refusal::NotAllowed(_) if card.parts().is_some_and(|parts| parts.is_shared()) => format!(
-            "volume {volume:?} is shared among several groups, and such a volume cannot be had exclusive yet; attach it with mode \"rw\" \
-             or \"ro\" (a file system that is mounted for writing by one node only is safe with \"rw\", if no other node attaches it), or \
-             make a volume with layout raid1 for it"
-        ),
         Refusal::NotAllowed(most) => format!(
             "node {} does not let node {} attach volume {volume:?} with mode {:?}{}see to `allow` of disk {volume:?} in its node.toml",
             card.volume().map_or_else(|| "unknown".into(), |volume| node.primary_name(volume)),

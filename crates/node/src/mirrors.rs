@@ -241,8 +241,7 @@ pub(crate) fn new(node: &Node, new: NewVolume) -> Result<(Change, Vec<String>), 
             bytes: size,
             block_bytes: own,
             policy,
-            // Who has it for itself no two parts can say alike yet.
-            modes: BTreeSet::from([AttachMode::Rw, AttachMode::Ro]),
+            modes: BTreeSet::from([AttachMode::Rw, AttachMode::Ro, AttachMode::Exclusive]),
             on: Vec::new(),
         };
         return Ok((Change::CreateStriped(new), on));

@@ -54,7 +54,7 @@ mod tests {
         let member = |node| Member { node: NodeId(node), incarnation: 1 };
         let disks = [(Uuid([1; 16]), NodeId(0)), (Uuid([2; 16]), NodeId(1))];
         let first = Map::first(Uuid([9; 16]), 0, member(0), &disks).unwrap();
-        let exclusivity = Exclusivity { card: Some((NodeId(2), Generation(7))), writer: None };
+        let exclusivity = Exclusivity { card: Some((NodeId(2), Generation(7))), ..Exclusivity::default() };
         let kept = KeptExclusivity { generation: 1, since: first.since, number: 3, exclusivity };
         assert!(kept.is_of(&first) && kept.is_later_than(&KeptExclusivity::default()));
         assert!(!KeptExclusivity { number: 2, ..kept }.is_later_than(&kept), "it was under way for long");

@@ -147,6 +147,7 @@ impl Cluster {
             access,
             takeover: false,
             succeeds: None,
+            first: None,
         };
         self.control(NodeId(node), input);
         self.run();

@@ -33,11 +33,6 @@ pub(crate) enum CaptiveError {
     /// An option that only a plain disk has.
     #[error("{option}: only a plain disk has that; leave it out, or leave --layout out")]
     PlainOnly { option: &'static str },
-    /// A mode that a volume over several groups does not have.
-    #[error(
-        "--mode exclusive: a volume of layout {layout} cannot be had exclusive yet; use --layout raid1, or another mode"
-    )]
-    Shared { layout: Layout },
     /// A size that a mirrored volume cannot have.
     #[error("--size \"{}\": a mirrored volume cannot have that; use a multiple of 4K", size::exact(*bytes))]
     MirrorSize { bytes: u64 },
@@ -92,7 +87,6 @@ impl Failure for CaptiveError {
             | Self::Copies { .. }
             | Self::PlainOnly { .. }
             | Self::MirrorSize { .. }
-            | Self::Shared { .. }
             | Self::MirrorDisk(_) => 2,
             _ => 1,
         }

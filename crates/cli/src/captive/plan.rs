@@ -8,7 +8,6 @@ use cards_config::{
     Attach, Attached, Config, Coordinator, Delivery, Disk, EmbeddedHome, Handover, Mode, Object, Origin,
     PolicySpec, ReadAhead, Web,
 };
-use cards_layout::layout::Layout;
 use cards_policies::Replacement;
 use cards_tls::Authority;
 
@@ -213,9 +212,6 @@ impl Plan {
         ];
         match plain_only.into_iter().find(|(is_set, _)| *is_set) {
             Some((_, option)) => Err(CaptiveError::PlainOnly { option }),
-            None if self.mode == Mode::Exclusive && !matches!(mirror.layout, Layout::Raid1 { .. }) => {
-                Err(CaptiveError::Shared { layout: mirror.layout })
-            }
             None => mirror.check(self.nodes),
         }
     }
@@ -239,6 +235,8 @@ fn free_ports(number: usize) -> std::io::Result<Vec<u16>> {
 
 #[cfg(test)]
 mod tests {
+    use cards_layout::layout::Layout;
+
     use super::*;
 
     fn plan() -> Plan {

@@ -163,13 +163,19 @@ fn a_mirrored_volume_that_cannot_be_is_refused_with_the_remedy() {
         ("--layout raid1 --block 96K", "use a power of two from 4K to 1M"),
         ("--layout raid5", "use raid1:N or raid10:N for N copies"),
         ("--nodes 1 --layout raid10", "add --nodes 2, or leave --layout out"),
-        ("--nodes 1 --layout raid0 --mode exclusive", "use --layout raid1, or another mode"),
         ("--layout raid1 --disk disk.img", "cannot be used with"),
     ] {
         let refused = dev(flags, "touch started").fails();
         assert_eq!(refused.status.code(), Some(2), "{flags}: {refused}");
         assert!(refused.stderr.contains(remedy), "{flags}: {refused}");
     }
+}
+
+#[test]
+fn one_node_has_a_volume_of_several_parts_for_itself() {
+    need!("nbdinfo");
+    let script = "test $(nbdinfo --size $uri1) = 16777216";
+    dev("--nodes 1 --layout raid0 --mode exclusive --size 16M --cache 8M", script).ok();
 }
 
 #[test]

@@ -293,20 +293,29 @@ pub(crate) mod exclusivity {
         number: u64,
         card: Card,
         writer: Card,
+        #[serde(default, skip_serializing_if = "is_none")]
+        rank: u64,
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    const fn is_none(rank: &u64) -> bool {
+        *rank == 0
     }
 
     pub(crate) fn serialize<S: Serializer>(of: &KeptExclusivity, serializer: S) -> Result<S::Ok, S::Error> {
-        let KeptExclusivity { generation, since, number, exclusivity: Exclusivity { card, writer } } = *of;
+        let KeptExclusivity { generation, since, number, exclusivity: Exclusivity { card, writer, rank } } =
+            *of;
         let plain = |card: Option<(NodeId, Generation)>| card.map(|(node, card)| (node.0, card.0));
-        Fields { generation, since, number, card: plain(card), writer: plain(writer) }.serialize(serializer)
+        let (card, writer, rank) = (plain(card), plain(writer), rank.0);
+        Fields { generation, since, number, card, writer, rank }.serialize(serializer)
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<KeptExclusivity, D::Error> {
-        let Fields { generation, since, number, card, writer } = Fields::deserialize(deserializer)?;
+        let Fields { generation, since, number, card, writer, rank } = Fields::deserialize(deserializer)?;
         let typed = |card: Card| card.map(|(node, card)| (NodeId(node), Generation(card)));
-        let exclusivity = Exclusivity { card: typed(card), writer: typed(writer) };
+        let exclusivity = Exclusivity { card: typed(card), writer: typed(writer), rank: Generation(rank) };
         Ok(KeptExclusivity { generation, since, number, exclusivity })
     }
 }

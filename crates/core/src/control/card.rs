@@ -22,8 +22,12 @@ pub(super) struct Card {
     /// Who is told of the first attachment.
     tokens: Vec<Token>,
     pub(super) generation: Option<Generation>,
-    /// Since this card of the node no other was given one that may write.
+    /// The last one that was attached, if there was one.
+    last: Option<Generation>,
+    /// Since this card of the node no other was given one that may write. Of a later part: since its rank.
     alone_since: Generation,
+    /// What was asked for last, see [`Wish::rank`].
+    rank: Generation,
     /// The attach request under way.
     request: RequestId,
     /// When that was first sent: the lease of a new card runs from then.
@@ -44,9 +48,10 @@ impl Card {
 
     /// It is attached. If it has the volume for itself, the next one is to go on for it.
     fn grant(&mut self, generation: Generation, alone_since: Generation) {
-        self.generation = Some(generation);
+        (self.generation, self.last) = (Some(generation), Some(generation));
         self.alone_since = alone_since;
-        self.wish.succeeds = (self.wish.access == Access::Exclusive).then_some(generation);
+        let known_by = if self.wish.first.is_some() { self.rank } else { generation };
+        self.wish.succeeds = (self.wish.access == Access::Exclusive).then_some(known_by);
         self.refused = None;
     }
 
@@ -65,8 +70,13 @@ pub(super) struct Wish {
     pub(super) access: Access,
     /// Cards in the way are given up, for [`Access::Exclusive`].
     pub(super) takeover: bool,
-    /// The card that it goes on for, with [`Access::Exclusive`]: refused if another node has had one that may write since.
+    /// The card that it goes on for, with [`Access::Exclusive`]: refused if another node has had one that may write since. Of a
+    /// later part: the rank of that card.
     pub(super) succeeds: Option<Generation>,
+    /// The first part of the volume, for a later one: at the node that asks.
+    pub(super) first: Option<PgId>,
+    /// For a later part, the node's last card of the first one. Zero: it is the first one, or the only one.
+    pub(super) rank: Generation,
 }
 
 impl Wish {
@@ -117,10 +127,14 @@ impl Control {
             return;
         }
         if self.is_primary_of(volume) && !self.cards.contains_key(&volume) {
-            match self.attach_own(volume, &wish) {
+            let ranked = self.ranked(&wish);
+            let rank = ranked.as_ref().map_or(Generation::default(), |ranked| ranked.rank);
+            let granted = ranked.ok_or(Refusal::NoAnswer).and_then(|ranked| self.attach_own(volume, &ranked));
+            match granted {
                 Ok(generation) => {
                     let alone_since = self.alone_since(self.config.node, volume, generation);
                     let mut card = self.new_card(wish, None);
+                    card.rank = rank;
                     card.grant(generation, alone_since);
                     self.cards.insert(volume, card);
                     let repeat_from = self.desk.journals.repeat_from(volume, self.config.node);
@@ -187,7 +201,9 @@ impl Control {
             wish,
             tokens: Vec::from_iter(token),
             generation: None,
+            last: None,
             alone_since: Generation::default(),
+            rank: Generation::default(),
             request: self.next_request(),
             asked: None,
             attached_after: RequestId(u64::MAX),
@@ -195,6 +211,15 @@ impl Control {
             lease: self.timing.lease,
             refused: None,
         }
+    }
+
+    /// What is asked of the primary: for a later part, in the name of the card of the first one. None if there was no such card.
+    fn ranked(&self, wish: &Wish) -> Option<Wish> {
+        let rank = match wish.first {
+            Some(first) => self.cards.get(&first)?.last?,
+            None => Generation::default(),
+        };
+        Some(Wish { rank, ..wish.clone() })
     }
 
     pub(super) fn send_attach(&mut self, volume: PgId) {
@@ -212,16 +237,16 @@ impl Control {
             self.reattach_own(volume);
             return;
         }
-        let Some(card) = self.cards.get_mut(&volume) else { return };
-        card.asked.get_or_insert(now);
-        let message = ControlMessage::Attach {
-            request: card.request,
-            volume,
-            policy: card.wish.policy.clone(),
-            access: card.wish.access,
-            takeover: card.wish.takeover,
-            succeeds: card.wish.succeeds,
+        let Some(Wish { policy, access, takeover, succeeds, rank, .. }) =
+            self.cards.get(&volume).and_then(|card| self.ranked(&card.wish))
+        else {
+            return;
         };
+        let Some(card) = self.cards.get_mut(&volume) else { return };
+        card.rank = rank;
+        card.asked.get_or_insert(now);
+        let request = card.request;
+        let message = ControlMessage::Attach { request, volume, policy, access, takeover, succeeds, rank };
         self.push_send(self.primary_of(volume), message);
     }
 
@@ -237,7 +262,7 @@ impl Control {
 
     /// This node has become the primary of a volume that it has a card of.
     fn reattach_own(&mut self, volume: PgId) {
-        let Some(wish) = self.cards.get(&volume).map(|card| card.wish.clone()) else { return };
+        let Some(wish) = self.cards.get(&volume).and_then(|card| self.ranked(&card.wish)) else { return };
         let generation = match self.attach_own(volume, &wish) {
             Ok(generation) => generation,
             Err(refusal) => {
@@ -248,6 +273,7 @@ impl Control {
         let repeat_from = self.desk.journals.repeat_from(volume, self.config.node);
         let alone_since = self.alone_since(self.config.node, volume, generation);
         let Some(card) = self.cards.get_mut(&volume) else { return };
+        card.rank = wish.rank;
         card.grant(generation, alone_since);
         let tokens = core::mem::take(&mut card.tokens);
         self.alarms.clear(ControlTimer::Attach(volume));

@@ -18,10 +18,10 @@ use crate::volume::Access;
 #[derive(Default)]
 pub(super) struct Desk {
     cards: BTreeMap<(PgId, NodeId), Holder>,
-    /// What this node's own cards may do.
-    own: BTreeMap<PgId, Access>,
-    /// Who is taking a volume over, and until when others are refused for it.
-    takeovers: BTreeMap<PgId, (NodeId, Instant)>,
+    /// What this node's own cards may do, and their ranks.
+    own: BTreeMap<PgId, (Access, Generation)>,
+    /// Who is taking a volume over, until when others are refused for it, and the rank of that card.
+    takeovers: BTreeMap<PgId, (NodeId, Instant, Generation)>,
     /// Until when no other node is the primary, of volumes whose primaries move.
     rights: BTreeMap<PgId, Instant>,
     /// The other nodes that have or had cards in their present lives.
@@ -73,6 +73,8 @@ struct Holder {
     /// The request it was attached by.
     request: RequestId,
     access: Access,
+    /// See [`Wish::rank`].
+    rank: Generation,
     /// It is being given up: it is not renewed.
     fenced: bool,
     /// Another process speaks for the node, and nobody knows whether the card's own is alive.
@@ -95,6 +97,11 @@ impl Desk {
 
     pub(super) fn cards_of(&self, volume: PgId) -> impl Iterator<Item = NodeId> {
         self.holders(volume).map(|(node, _)| node)
+    }
+
+    /// Until when no other node is the primary, of volumes whose primaries move.
+    pub(super) fn right(&self, volume: PgId) -> Option<Instant> {
+        self.rights.get(&volume).copied()
     }
 
     fn holders(&self, volume: PgId) -> impl Iterator<Item = (NodeId, &Holder)> {
@@ -216,10 +223,11 @@ impl Control {
         self.check_rights(node, volume, wish)?;
         wish.fits(spec, &*self.config.algorithms)?;
         self.check_succession(node, volume, wish)?;
+        self.check_rank(node, volume, wish)?;
         if let Some(holder) = self.claim_against(node, volume) {
             return Err(Refusal::Exclusive(holder));
         }
-        if let Some(&(by, until)) = self.desk.takeovers.get(&volume)
+        if let Some(&(by, until, _)) = self.desk.takeovers.get(&volume)
             && by != node
             && self.now < until
         {
@@ -228,7 +236,7 @@ impl Control {
         // One of them is enough: who has the volume for itself is alone.
         let peer = self.desk.holders(volume).map(|(other, holder)| (other, holder.access));
         let peer = peer.filter(|&(other, _)| other != node);
-        let own = self.desk.own.get(&volume).map(|&access| (self.config.node, access));
+        let own = self.desk.own.get(&volume).map(|&(access, _)| (self.config.node, access));
         let own = own.filter(|&(other, _)| other != node);
         if let Some((other, theirs)) = peer.chain(own).next() {
             if theirs == Access::Exclusive {
@@ -256,6 +264,26 @@ impl Control {
         }
     }
 
+    /// A card that had the volume for itself was given later by the primary of the first part: then every card that is asked for in
+    /// the name of an earlier one is void there.
+    fn check_rank(&self, node: NodeId, volume: PgId, wish: &Wish) -> Result<(), Refusal> {
+        if wish.rank >= self.desk.journals.rank(volume) {
+            return Ok(());
+        }
+        let holder = self.desk.journals.exclusive(volume).filter(|&holder| holder != node);
+        Err(holder.map_or(Refusal::NoAnswer, Refusal::Exclusive))
+    }
+
+    /// Whatever is in the way was given before, by the primary of the first part: it is void there. No for a first part.
+    fn outranks_all(&self, node: NodeId, volume: PgId, rank: Generation) -> bool {
+        let cards = self.desk.holders(volume).map(|(other, holder)| (other, holder.rank));
+        let own = self.desk.own.get(&volume).map(|&(_, rank)| (self.config.node, rank));
+        let taker = self.desk.takeovers.get(&volume).filter(|&&(_, until, _)| self.now < until);
+        let taker = taker.map(|&(by, _, rank)| (by, rank));
+        let others = cards.chain(own).chain(taker).filter(|&(other, _)| other != node);
+        rank > Generation::default() && others.map(|(_, theirs)| theirs).all(|theirs| theirs < rank)
+    }
+
     /// Since which card of the node no other was given one that may write. `card`: its present one.
     pub(super) fn alone_since(&self, node: NodeId, volume: PgId, card: Generation) -> Generation {
         let last = self.desk.journals.writer(volume).filter(|&(last, _)| last == node);
@@ -268,9 +296,9 @@ impl Control {
     }
 
     /// Gives up whatever cards keep the node from having the volume for itself. Until all are gone it asks again.
-    fn take_over(&mut self, node: NodeId, volume: PgId) {
+    fn take_over(&mut self, node: NodeId, volume: PgId, rank: Generation) {
         let until = self.now + self.timing.takeover;
-        self.desk.takeovers.insert(volume, (node, until));
+        self.desk.takeovers.insert(volume, (node, until, rank));
         let others: Vec<NodeId> = self.desk.cards_of(volume).filter(|&other| other != node).collect();
         for other in others {
             let Some(holder) = self.desk.cards.get_mut(&(volume, other)) else { continue };
@@ -286,7 +314,7 @@ impl Control {
             }
         }
         if node != self.config.node
-            && let Some(access) = self.desk.own.get(&volume)
+            && let Some((access, _)) = self.desk.own.get(&volume)
         {
             let refusal = match access {
                 Access::Exclusive => Refusal::Overtaken(Some(node)),
@@ -299,18 +327,22 @@ impl Control {
     /// What [`Self::check_attach`] says, after what a takeover can do about it.
     fn admit(&mut self, node: NodeId, volume: PgId, wish: &Wish) -> Result<(), Refusal> {
         let mut admitted = self.check_attach(node, volume, wish);
-        if wish.takeover
-            && wish.access == Access::Exclusive
-            && self.claim_against(node, volume).is_none()
-            && let Err(Refusal::Exclusive(other) | Refusal::InUse(other)) = admitted
-        {
+        if let Err(Refusal::Exclusive(other) | Refusal::InUse(other)) = admitted {
+            // Of a later part nobody else decides.
+            let outranks = self.outranks_all(node, volume, wish.rank);
+            let is_first = wish.rank == Generation::default();
+            let may_take = is_first && wish.takeover && wish.access == Access::Exclusive || outranks;
             let taken = self.desk.takeovers.get(&volume);
-            if !taken.is_some_and(|&(by, until)| by == other && self.now < until) {
-                self.take_over(node, volume);
+            let is_taken = taken.is_some_and(|&(by, until, _)| by == other && self.now < until);
+            let is_claimed = self.claim_against(node, volume).is_some();
+            if may_take && !is_claimed && (outranks || !is_taken) {
+                self.take_over(node, volume, wish.rank);
                 admitted = self.check_attach(node, volume, wish).map_err(|_| Refusal::NoAnswer);
+            } else if outranks {
+                admitted = Err(Refusal::NoAnswer);
             }
         }
-        if admitted.is_ok() && self.desk.takeovers.get(&volume).is_some_and(|&(by, _)| by == node) {
+        if admitted.is_ok() && self.desk.takeovers.get(&volume).is_some_and(|&(by, ..)| by == node) {
             self.desk.takeovers.remove(&volume);
         }
         admitted
@@ -318,9 +350,9 @@ impl Control {
 
     pub(super) fn attach_own(&mut self, volume: PgId, wish: &Wish) -> Result<Generation, Refusal> {
         self.admit(self.config.node, volume, wish)?;
-        self.desk.own.insert(volume, wish.access);
+        self.desk.own.insert(volume, (wish.access, wish.rank));
         let generation = self.desk.next_generation(volume);
-        self.note_attached(volume, self.config.node, generation, wish.access);
+        self.note_attached(volume, self.config.node, (generation, wish.rank), wish.access);
         Ok(generation)
     }
 
@@ -379,7 +411,9 @@ impl Control {
                 let generation = self.desk.next_generation(volume);
                 let access = wish.access;
                 let expires = self.needs_no_lease(volume).then_some(Instant::NEVER);
-                let holder = Holder { generation, request, access, fenced: false, lost: false, expires };
+                let rank = wish.rank;
+                let holder =
+                    Holder { generation, request, access, rank, fenced: false, lost: false, expires };
                 self.desk.cards.insert((volume, node), holder);
                 let guest = self.desk.guests.entry(node).or_insert_with(Guest::new);
                 guest.cards.insert(volume);
@@ -388,7 +422,7 @@ impl Control {
                     self.promise_all(node);
                 }
                 let life = self.lives.get(&node).copied().unwrap_or_default();
-                self.note_attached(volume, node, generation, access);
+                self.note_attached(volume, node, (generation, rank), access);
                 let input = Input::CardAttached { volume, node, life, generation, access };
                 self.when_durable(Then::Shards(input));
                 generation

@@ -92,21 +92,25 @@ pub struct Exclusivity {
     /// The card that has the volume for itself, and where it is.
     pub card: Option<(NodeId, Generation)>,
     /// The node that had the volume for itself last, and its first card since another node was given one that may write. None as
-    /// soon as another node is given one.
+    /// soon as another node is given one. Of a later part of a volume: the card of the first part in whose name it was given that.
     pub writer: Option<(NodeId, Generation)>,
+    /// Of a later part: the card of the first part in whose name a node had it for itself last. It stays, whatever is given then.
+    pub rank: Generation,
 }
 
 impl Exclusivity {
     /// The exclusivity that follows when the cards have changed to these.
-    fn after(self, cards: &CardJournal) -> Self {
+    fn after(self, cards: &CardJournal, rank: Generation) -> Self {
         let was_exclusive =
             |writer: &(NodeId, Generation)| cards.exclusive.is_some() || self.writer == Some(*writer);
-        Self { card: cards.exclusive, writer: cards.writer.filter(was_exclusive) }
+        Self { card: cards.exclusive, writer: cards.writer.filter(was_exclusive), rank }
     }
 
     /// The cards of a term that begins with it.
     fn cards(self, epoch: u64) -> CardJournal {
-        let mut generations = self.card.into_iter().chain(self.writer).map(|(_, generation)| generation);
+        // Cards of another group have other numbers.
+        let writer = self.writer.filter(|_| self.rank == Generation::default());
+        let mut generations = self.card.into_iter().chain(writer).map(|(_, generation)| generation);
         if generations.any(|generation| generation.life() >= epoch) {
             return CardJournal { since: epoch, ..CardJournal::default() };
         }
@@ -189,6 +193,8 @@ struct Kept {
     before: BTreeMap<NodeId, u64>,
     /// Until then nobody but this node, which had the volume for itself, is attached.
     claim: Option<(NodeId, Instant)>,
+    /// See [`Exclusivity::rank`].
+    rank: Generation,
 }
 
 /// What is done when the journal is durable.
@@ -226,6 +232,10 @@ const WAITING_MAX: usize = 4096;
 impl Journals {
     /// A term of a volume's primary begins. `until`: when no card of an earlier one can be alive.
     pub(super) fn begin(&mut self, volume: PgId, epoch: u64, known: Option<KnownCards>, until: Instant) {
+        let rank = match &known {
+            Some(KnownCards::Exclusivity(known)) => known.rank,
+            _ => Generation::default(),
+        };
         let (keeping, now) = match known {
             None => (Keeping::Nothing, None),
             Some(KnownCards::Journal(journal)) => {
@@ -237,7 +247,7 @@ impl Journals {
         };
         let now = now.unwrap_or_else(|| CardJournal { since: epoch, ..CardJournal::default() });
         let claim = now.exclusive.filter(|_| !makes(Mistake::ForgetExclusive)).map(|(node, _)| (node, until));
-        self.volumes.insert(volume, Kept { keeping, before: now.writers.clone(), claim, now });
+        self.volumes.insert(volume, Kept { keeping, before: now.writers.clone(), claim, now, rank });
     }
 
     /// The term ends, and with it what waits to be done in it. Returns who waits for a card of this node.
@@ -276,6 +286,16 @@ impl Journals {
         self.volumes.get(&volume)?.now.writer
     }
 
+    /// See [`Exclusivity::rank`].
+    pub(super) fn rank(&self, volume: PgId) -> Generation {
+        self.volumes.get(&volume).map_or(Generation::default(), |kept| kept.rank)
+    }
+
+    /// The node that has the volume for itself.
+    pub(super) fn exclusive(&self, volume: PgId) -> Option<NodeId> {
+        self.volumes.get(&volume)?.now.exclusive.map(|(node, _)| node)
+    }
+
     /// The node has nobody to fear for commands that it has first sent under this card of an earlier life, or a later one.
     pub(super) fn repeat_from(&self, volume: PgId, node: NodeId) -> Generation {
         let Some(Kept { now, before, .. }) = self.volumes.get(&volume) else { return Generation(u64::MAX) };
@@ -292,18 +312,17 @@ impl Control {
         let journals = &mut self.desk.journals;
         let Some(kept) = journals.volumes.get_mut(&volume) else { return };
         let since = kept.now.since;
-        if !kept.now.apply(since, note) {
-            return;
-        }
+        let is_new = kept.now.apply(since, note);
         match &mut kept.keeping {
             Keeping::Nothing => {}
+            Keeping::Journal if !is_new => {}
             Keeping::Journal => {
                 journals.line.last += 1;
                 let number = journals.line.last;
                 self.outputs.push_back(ControlOutput::Journal { number, volume, since, note });
             }
             Keeping::Exclusivity(last, line) => {
-                let exclusivity = last.after(&kept.now);
+                let exclusivity = last.after(&kept.now, kept.rank);
                 if core::mem::replace(last, exclusivity) != exclusivity {
                     journals.last_exclusivity += 1;
                     let number = journals.last_exclusivity;
@@ -323,8 +342,23 @@ impl Control {
         }
     }
 
-    /// A card is attached, once that is noted.
-    pub(super) fn note_attached(&mut self, volume: PgId, node: NodeId, card: Generation, access: Access) {
+    /// A card is attached, once that is noted. `rank`: see [`super::card::Wish::rank`].
+    pub(super) fn note_attached(
+        &mut self,
+        volume: PgId,
+        node: NodeId,
+        (card, rank): (Generation, Generation),
+        access: Access,
+    ) {
+        let ranked = self.desk.journals.volumes.get_mut(&volume).filter(|_| rank > Generation::default());
+        if let Some(kept) = ranked {
+            if access == Access::Exclusive {
+                kept.rank = kept.rank.max(rank);
+            }
+            if access.may_write() && kept.now.writer.is_none_or(|(last, _)| last != node) {
+                kept.now.writer = Some((node, rank));
+            }
+        }
         self.note(volume, CardNote::Attached(node, card, access));
         self.end_claim(volume);
     }

@@ -1,6 +1,7 @@
 //! Controls talking to each other over a network that keeps order.
 
 mod exclusivity;
+mod parts;
 
 use super::*;
 use crate::policy::Policy;
@@ -181,15 +182,25 @@ impl Pair {
     fn ask(&mut self, node: u16, policy: &str, access: Access, takeover: bool) {
         let (token, policy) = (Token(1), policy.to_string());
         let succeeds = None;
-        self.give(node, ControlInput::Attach { token, volume: V, policy, access, takeover, succeeds });
+        self.give(
+            node,
+            ControlInput::Attach { token, volume: V, policy, access, takeover, succeeds, first: None },
+        );
     }
 
     /// Attaches the volume for clients that lived on, which had it for themselves under `card`.
     fn go_on(&mut self, node: u16, card: Generation) -> Result<Generation, Refusal> {
         self.outputs.clear();
         let (token, policy, access, takeover) = (Token(1), String::new(), Access::Exclusive, false);
-        let attach =
-            ControlInput::Attach { token, volume: V, policy, access, takeover, succeeds: Some(card) };
+        let attach = ControlInput::Attach {
+            token,
+            volume: V,
+            policy,
+            access,
+            takeover,
+            succeeds: Some(card),
+            first: None,
+        };
         self.give(node, attach);
         self.run();
         let done = self.outputs.iter().find_map(|(_, output)| match output {
@@ -204,7 +215,10 @@ impl Pair {
         volumes.map(|volume| {
             let (token, policy, access) = (Token(1), String::new(), Access::Read);
             let (takeover, succeeds) = (false, None);
-            self.give(node, ControlInput::Attach { token, volume, policy, access, takeover, succeeds });
+            self.give(
+                node,
+                ControlInput::Attach { token, volume, policy, access, takeover, succeeds, first: None },
+            );
             self.run();
             let attached = self.outputs.iter().rev().find_map(|(_, output)| match output {
                 ControlOutput::AttachDone { result: Ok(generation), .. } => Some(*generation),
@@ -1279,8 +1293,15 @@ fn a_group_that_its_primary_has_not_heard_of_yet_is_waited_for() {
     let spec = VolumeSpec { id: GROUP, name: "group".into(), ..spec(false) };
     p.give(1, ControlInput::Group { spec: spec.clone(), term: None });
     let (token, policy, access) = (Token(7), String::new(), Access::Write);
-    let attach =
-        ControlInput::Attach { token, volume: GROUP, policy, access, takeover: false, succeeds: None };
+    let attach = ControlInput::Attach {
+        token,
+        volume: GROUP,
+        policy,
+        access,
+        takeover: false,
+        succeeds: None,
+        first: None,
+    };
     p.outputs.clear();
     p.give(1, attach);
     p.run();

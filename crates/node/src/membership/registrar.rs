@@ -147,11 +147,11 @@ struct Wanted<'a> {
 fn wanted<'a>(node: &Node, card: &'a Card) -> Option<Wanted<'a>> {
     let is_attached = card.state() == CardState::Attached && card.refused(node).is_none();
     let volume = card.volume().filter(|_| is_attached)?;
-    let is_valid = match node.cards.lease_of(volume) {
+    let is_valid = card.ids().all(|part| match node.cards.lease_of(part) {
         Some(until) => node.now() < until,
         // One of the disk node itself has none.
-        None => node.control().cards().any(|status| status.volume == volume && status.attached),
-    };
+        None => node.control().cards().any(|status| status.volume == part && status.attached),
+    });
     let read_only = node.control().volume(volume).is_some_and(|spec| spec.read_only);
     let mode = match card.attach.mode {
         // A card of what nobody can write reads, whatever was asked for.

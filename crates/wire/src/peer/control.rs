@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cards_core::{Access, Allowed, ControlMessage, Extent, Generation, IoError, NodeId, PgId, Refusal};
 
 use super::body::{Reader, Writer, error_code, result};
-use super::versions::ALLOWED;
+use super::versions::{ALLOWED, RANKS};
 use super::{FrameError, MAX_POLICY};
 
 const SEEN: u8 = 0;
@@ -31,7 +31,7 @@ pub(super) fn encode(message: &ControlMessage, version: u8) -> Result<Vec<u8>, F
                 out.u64(*epoch);
             }
         }
-        ControlMessage::Attach { request, volume, policy, access, takeover, succeeds } => {
+        ControlMessage::Attach { request, volume, policy, access, takeover, succeeds, rank } => {
             out.byte(ATTACH);
             out.u64(request.0);
             out.volume(*volume);
@@ -41,6 +41,9 @@ pub(super) fn encode(message: &ControlMessage, version: u8) -> Result<Vec<u8>, F
             out.flag(succeeds.is_some());
             if let Some(card) = succeeds {
                 out.u64(card.0);
+            }
+            if version >= RANKS {
+                out.u64(rank.0);
             }
         }
         ControlMessage::Attached {
@@ -126,6 +129,7 @@ pub(super) fn decode(version: u8, body: &[u8]) -> Result<ControlMessage, FrameEr
                 true => Some(reader.generation()?),
                 false => None,
             },
+            rank: if version >= RANKS { reader.generation()? } else { Generation::default() },
         },
         ATTACHED => ControlMessage::Attached {
             request: reader.request()?,

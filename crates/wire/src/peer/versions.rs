@@ -21,6 +21,9 @@ pub(super) const SUMS: u8 = 12;
 /// Since this version an Attached says who may have cards of the volume.
 pub(super) const ALLOWED: u8 = 12;
 
+/// Since this version an Attach of a later part of a volume says in the name of which card of the first one.
+pub(super) const RANKS: u8 = 12;
+
 /// All versions from the oldest to the newest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Versions {

@@ -324,6 +324,7 @@ pub(crate) fn frames() -> Seeds {
                 access: Access::Exclusive,
                 takeover: true,
                 succeeds: Some(generation),
+                rank: generation,
             }),
         ),
         (

@@ -229,16 +229,24 @@ fn controls() -> impl Strategy<Value = ControlMessage> {
         errors().prop_map(Err::<Vec<Extent>, _>),
     ];
     prop_oneof![
-        (request(), volume(), ".{0,40}", access, any::<bool>(), proptest::option::of(generation())).prop_map(
-            |(request, volume, policy, access, takeover, succeeds)| C::Attach {
+        (
+            request(),
+            volume(),
+            ".{0,40}",
+            access,
+            any::<bool>(),
+            proptest::option::of(generation()),
+            generation()
+        )
+            .prop_map(|(request, volume, policy, access, takeover, succeeds, rank)| C::Attach {
                 request,
                 volume,
                 policy,
                 access,
                 takeover,
-                succeeds
-            }
-        ),
+                succeeds,
+                rank,
+            }),
         (
             request(),
             volume(),

@@ -56,8 +56,9 @@ impl<M: Models> World<M> {
             }
             Request::Attach { volume, policy, access, takeover } => {
                 // A client of the world ends with its node's process.
-                let succeeds = None;
-                let attach = ControlInput::Attach { token, volume, policy, access, takeover, succeeds };
+                let (succeeds, first) = (None, None);
+                let attach =
+                    ControlInput::Attach { token, volume, policy, access, takeover, succeeds, first };
                 self.control_input(node, attach);
             }
             Request::Detach { volume } => {

@@ -42,13 +42,6 @@ pub(crate) enum MountError {
     /// The kernel mounts it, but not so that it can be written.
     #[error("volume {volume:?} can only be mounted read-only here: {remedy}")]
     OnlyRead { volume: String, remedy: String },
-    /// No node can have the volume for itself.
-    #[error(
-        "volume {volume:?} has several parts, and no node can have such a volume for itself yet, as a {kind} that is written needs it: mount it \
-         read-only (-o ro); or `mount $(cards attach {volume} --block) DIR`, which is safe while no other node attaches the volume for writing; or \
-         make a volume with layout raid1 for it"
-    )]
-    Shared { volume: String, kind: &'static str },
     /// A read-only volume, to be written.
     #[error("volume {volume:?} is read-only; mount it with --read-only (-o ro)")]
     ReadOnlyVolume { volume: String },

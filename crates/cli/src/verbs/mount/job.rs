@@ -133,20 +133,13 @@ impl Job {
         }
     }
 
-    /// The volume has several parts, which no node can have for itself.
-    fn is_shared(&self, client: &mut Client) -> bool {
-        client.volume(&self.volume).is_ok_and(|volume| volume.striped.is_some())
-    }
-
     /// What is on the volume.
     fn look(&self, client: &mut Client) -> Result<Found, MountError> {
         let head = local::probe(&local::nbd_socket(client)?, &self.volume)?;
-        // What no node can have for itself is attached as others may have it, too.
-        let is_shared = self.is_shared(client);
         let none = |what: &str, remedy: String| MountError::NoFileSystem {
             volume: self.volume.clone(),
             what: what.into(),
-            remedy: if is_shared { remedy.replace(" --mode exclusive", "") } else { remedy },
+            remedy,
         };
         let volume = &self.volume;
         match local::look(&head) {
@@ -187,10 +180,6 @@ impl Job {
         }
         // A cluster file system on a volume that nobody writes needs no more than others.
         let mode = if card.read_only { Mode::Ro } else { mode };
-        if mode == Mode::Exclusive && self.is_shared(client) {
-            local::give_up(place, client, card);
-            return Err(MountError::Shared { volume: volume.clone(), kind: kind.name() });
-        }
         let suits = if card.made { card.mode == mode } else { card.serves(mode) };
         if suits {
             return Ok(card);

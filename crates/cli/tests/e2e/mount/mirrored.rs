@@ -19,10 +19,10 @@ fn mounted(dir: &Path, number: impl FnOnce(&Site) -> usize) -> (Site, usize) {
 }
 
 /// Programs that write, sync and verify.
-struct Fio(Process);
+pub(super) struct Fio(Process);
 
 impl Fio {
-    fn begin(site: &Site, number: usize) -> Self {
+    pub(super) fn begin(site: &Site, number: usize) -> Self {
         let (point, log) = (site.point(number), site.point(number).with_extension("log"));
         let fio = format!(
             "fio --name=job --directory={} --rw=randrw --bs=4k --size=8m --io_size=400g --runtime=25 --time_based --direct=1 \
@@ -38,20 +38,26 @@ impl Fio {
 
     /// A file is written and synced, after all that is under way.
     #[track_caller]
-    fn goes_on(&mut self, site: &Site, number: usize, what: &str) {
+    pub(super) fn goes_on(&mut self, site: &Site, number: usize, what: &str) {
         assert!(self.0.is_alive(), "{what}: {}", self.0.log());
         let point = site.point(number);
         sh(&format!("cd {} && echo {what} > {what} && sync {what}", point.display()), LONG).ok();
     }
 
     #[track_caller]
-    fn ends(mut self) {
+    pub(super) fn ends(mut self) {
         assert!(self.0.wait(LONG).success(), "{}", self.0.log());
+    }
+
+    /// What it writes to is not there any more.
+    #[track_caller]
+    pub(super) fn fails(mut self) {
+        assert!(!self.0.wait(LONG).success(), "{}", self.0.log());
     }
 }
 
 /// What is mounted at node `number` is the same elsewhere, and whole.
-fn ends_whole(mut site: Site, number: usize) {
+pub(super) fn ends_whole(mut site: Site, number: usize) {
     let expected = sums(&site.point(number));
     site.umount(number).ok();
     site.is_bare(number);

@@ -13,4 +13,5 @@ mod overtaken;
 mod refused;
 pub(crate) mod site;
 mod stale;
+mod striped;
 mod written;

@@ -85,10 +85,15 @@ impl Site {
 
     /// Three nodes, of which two have a copy of the volume, which is 48 MiB of zeroes.
     pub(crate) fn mirrored(dir: &Path) -> Site {
-        let mut cluster = mirror::cluster(dir, None);
+        Site::laid_out(Plan { disk_wait: "60s", ..Plan::new(dir, 3) }, "raid1:2")
+    }
+
+    /// The nodes of a plan, with a volume of this layout, which is 48 MiB of zeroes.
+    pub(crate) fn laid_out(plan: Plan, layout: &str) -> Site {
+        let mut cluster = mirror::cluster_by(plan, None);
         let socket = cluster.node(1).admin_socket();
-        let create = "volume create disk --size 48M --layout raid1:2 --socket";
-        let argv: Vec<&str> = [CARDS].into_iter().chain(create.split(' ')).chain([&*socket]).collect();
+        let create = format!("volume create disk --size 48M --layout {layout} --socket {socket}");
+        let argv: Vec<&str> = [CARDS].into_iter().chain(create.split(' ')).collect();
         run(&argv, LONG).ok();
         Site::of(cluster)
     }

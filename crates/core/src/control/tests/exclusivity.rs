@@ -25,7 +25,10 @@ impl Pair {
     fn want(&mut self, node: u16, access: Access, takeover: bool) {
         let (token, policy, succeeds) = (Token(9), String::new(), None);
         self.outputs.clear();
-        self.give(node, ControlInput::Attach { token, volume: GROUP, policy, access, takeover, succeeds });
+        self.give(
+            node,
+            ControlInput::Attach { token, volume: GROUP, policy, access, takeover, succeeds, first: None },
+        );
         self.run();
     }
 
@@ -76,14 +79,17 @@ fn an_exclusive_card_of_a_group_is_told_when_it_is_kept_and_so_is_the_next_one()
     );
     let kept = p.keep(0);
     let [Ok(card)] = *p.told_of_cards() else { panic!("{:?}", p.told_of_cards()) };
-    assert_eq!(kept, Exclusivity { card: Some((NodeId(1), card)), writer: Some((NodeId(1), card)) });
+    assert_eq!(
+        kept,
+        Exclusivity { card: Some((NodeId(1), card)), writer: Some((NodeId(1), card)), rank: Generation(0) }
+    );
     p.want(2, Access::Read, false);
     assert_eq!(p.told_of_cards(), [Err(Refusal::Exclusive(NodeId(1)))]);
 
     p.outputs.clear();
     p.give(1, ControlInput::Detach { volume: GROUP });
     p.run();
-    assert_eq!(p.keep(0), Exclusivity { card: None, writer: Some((NodeId(1), card)) });
+    assert_eq!(p.keep(0), Exclusivity { card: None, writer: Some((NodeId(1), card)), rank: Generation(0) });
     p.want(2, Access::Write, false);
     assert_eq!(p.told_of_cards(), [], "node 1 may go on until that is kept");
     assert_eq!(p.keep(0), Exclusivity::default());
