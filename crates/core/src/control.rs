@@ -410,6 +410,12 @@ impl Control {
         self.cards.get(&volume).and_then(Card::claim)
     }
 
+    /// The life of a node that was met last.
+    #[must_use]
+    pub fn life_of(&self, node: NodeId) -> Option<u64> {
+        self.lives.get(&node).copied()
+    }
+
     /// Whether this node's card of a volume is attached, and, if this node is the primary, no other one can be. Of another primary's card
     /// the lease has to be looked at as well.
     #[must_use]

@@ -5,6 +5,8 @@ use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use cards_wire::peer::LIVES_MAX;
+
 /// Replaces the kernel's boot id, for tests that let a machine lose its power.
 const BOOT_ID: &str = "CARDS_BOOT_ID";
 
@@ -14,8 +16,9 @@ pub(crate) struct Life {
     /// Its number: milliseconds since 1970, but [`BETWEEN`] later than that of the node's last life that is known of. So a
     /// clock that was set back, or is behind after a start of the machine, does not make a node older than it was.
     pub(crate) incarnation: u64,
-    /// The last life in this `runtime_dir`. It is over: its process had the lock that this one has.
-    pub(crate) succeeds: Option<u64>,
+    /// The last lives in this `runtime_dir`, the latest first. They are over: their processes had the lock that this one has. A peer may
+    /// have met none of the latest: they may have ended before they were members.
+    pub(crate) succeeds: Vec<u64>,
     /// `state_dir` knows of no earlier life.
     pub(crate) is_first: bool,
     /// None if the directory takes no locks; nothing is known of earlier lives then.
@@ -56,7 +59,7 @@ impl Claim {
 const BETWEEN: u64 = 1 << 12;
 
 /// Longest file that is read, in bytes.
-const FILE_BYTES_MAX: u64 = 64;
+const FILE_BYTES_MAX: u64 = 512;
 
 impl Life {
     /// Begins a life of a node. Its number goes into both directories: `runtime_dir`, which is claimed, may be empty after a
@@ -65,21 +68,24 @@ impl Life {
         let lasting = state_dir.join(format!("incarnation.{node}"));
         let now = u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis());
         let after = |last: Option<u64>| now.unwrap_or(0).max(last.unwrap_or(0) + BETWEEN);
-        let known = File::open(&lasting).ok().and_then(|file| number_in(&file).ok().flatten());
+        let known = File::open(&lasting).ok().and_then(|file| numbers_in(&file).ok()?.first().copied());
         let kept = file.and_then(|mut file| {
-            let last = number_in(&file)?;
-            let incarnation = after(last.max(known));
+            let mut succeeds = numbers_in(&file)?;
+            succeeds.truncate(LIVES_MAX);
+            let incarnation = after(succeeds.first().copied().max(known));
             file.rewind()?;
             file.set_len(0)?;
-            writeln!(file, "{incarnation}")?;
-            Ok(Self { incarnation, succeeds: last, is_first: known.is_none(), _lock: Some(file) })
+            let lives: String =
+                [incarnation].iter().chain(&succeeds).map(|life| format!("{life}\n")).collect();
+            file.write_all(lives.as_bytes())?;
+            Ok(Self { incarnation, succeeds, is_first: known.is_none(), _lock: Some(file) })
         });
         let life = kept.unwrap_or_else(|error| {
             tracing::warn!(
                 "{}: {error}; after a restart this node may have to wait until the leases of its last life are over",
                 path.display()
             );
-            Self { incarnation: after(known), succeeds: None, is_first: known.is_none(), _lock: None }
+            Self { incarnation: after(known), succeeds: Vec::new(), is_first: known.is_none(), _lock: None }
         });
         if let Err(error) = keep(&lasting, life.incarnation) {
             tracing::warn!(
@@ -91,12 +97,13 @@ impl Life {
     }
 }
 
-/// The number in a file. The core shifts it by 20 bits: what a broken file says must not overflow that.
-fn number_in(file: &File) -> io::Result<Option<u64>> {
+/// The lives in a file, a line each; none if it is broken. The core shifts them by 20 bits, which must not overflow.
+fn numbers_in(file: &File) -> io::Result<Vec<u64>> {
     let mut text = Vec::new();
     file.take(FILE_BYTES_MAX).read_to_end(&mut text)?;
-    let number: Option<u64> = std::str::from_utf8(&text).ok().and_then(|text| text.trim().parse().ok());
-    Ok(number.filter(|number| (1..1 << 43).contains(number)))
+    let number = |line: &str| line.parse().ok().filter(|number| (1..1 << 43).contains(number));
+    let numbers = std::str::from_utf8(&text).ok().and_then(|text| text.lines().map(number).collect());
+    Ok(numbers.unwrap_or_default())
 }
 
 /// Writes the number so that it survives the machine, and the one before it a crash meanwhile.
@@ -129,19 +136,25 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let begin = || begin(dir.path());
         let first = begin().unwrap();
-        assert_eq!(first.succeeds, None);
+        assert!(first.succeeds.is_empty());
         let number = first.incarnation;
         drop(first);
         let second = begin().unwrap();
-        assert!(second.incarnation > number && second.succeeds == Some(number), "{second:?}");
+        assert!(second.incarnation > number && second.succeeds == [number], "{second:?}");
+        let next = second.incarnation;
         drop(second);
+        assert_eq!(begin().unwrap().succeeds, [next, number]);
+        for _ in 0..2 * LIVES_MAX {
+            begin().unwrap();
+        }
+        assert_eq!(begin().unwrap().succeeds.len(), LIVES_MAX);
         let file = dir.path().join("run/incarnation");
         fs::write(&file, format!("{}\n", number + 1_000_000_000)).unwrap();
         assert_eq!(begin().unwrap().incarnation, number + 1_000_000_000 + BETWEEN);
         fs::write(&file, "rubbish").unwrap();
         fs::write(dir.path().join("state/incarnation.n1"), "rubbish").unwrap();
         let after = begin().unwrap();
-        assert!(after.incarnation < number + 1_000_000_000 && after.succeeds.is_none());
+        assert!(after.incarnation < number + 1_000_000_000 && after.succeeds.is_empty());
     }
 
     fn begin(dir: &Path) -> Result<Life, InUse> {
@@ -157,7 +170,7 @@ mod tests {
         assert_eq!(begin(dir.path()).unwrap().incarnation, number + BETWEEN);
         fs::remove_dir_all(dir.path().join("run")).unwrap();
         let after = begin(dir.path()).unwrap();
-        assert_eq!((after.incarnation, after.succeeds), (number + 2 * BETWEEN, None));
+        assert_eq!((after.incarnation, after.succeeds), (number + 2 * BETWEEN, Vec::new()));
     }
 
     #[test]

@@ -97,6 +97,9 @@ pub const MAX_NAME: usize = 255;
 /// The most lanes for reads that a link has, beside its first lane.
 pub const MAX_LANES: u16 = 16;
 
+/// Most lives that a [`Hello`] says are over.
+pub const LIVES_MAX: usize = 8;
+
 /// The longest policy, with its parameters, in bytes.
 pub const MAX_POLICY: usize = 1023;
 

@@ -138,7 +138,7 @@ fn ours(node: &Node, link: u64, lane: u16) -> Hello {
         block: Some(node.arena.block() as u32),
         shards: node.shard_count(),
         incarnation: node.life.incarnation,
-        succeeds: node.life.succeeds,
+        succeeds: node.life.succeeds.clone(),
         membership: Some(node.membership.membership.load(Ordering::SeqCst)).filter(|&number| number > 0),
         epoch: node.members().epoch(),
         lanes: lanes_wanted(node),

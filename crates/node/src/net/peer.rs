@@ -181,6 +181,9 @@ async fn serve(
     link.is_connected(&wires, version);
     let Hello { incarnation, succeeds, membership, disks, .. } = hello;
     link.has_disks(disks.iter().map(|spec| spec.id).collect());
+    // Lives that this node has not met say nothing of the one that it has.
+    let met = local.node.control().life_of(peer);
+    let succeeds = succeeds.into_iter().find(|life| Some(*life) == met);
     local.control(ControlInput::PeerUp { node: peer, incarnation, succeeds, disks });
     local.all_shards(&Input::PeerUp { node: peer });
     local.route();

@@ -4,8 +4,8 @@ use cards_core::{Coherence, Handover, PgId, VolumeSpec};
 use thiserror::Error;
 
 use super::body::{Reader, Writer};
-use super::versions::Versions;
-use super::{FrameError, MAX_BLOCK, MAX_LANES, MAX_NAME, MAX_POLICY};
+use super::versions::{LIVES, Versions};
+use super::{FrameError, LIVES_MAX, MAX_BLOCK, MAX_LANES, MAX_NAME, MAX_POLICY};
 
 /// The smallest block in bytes.
 const MIN_BLOCK: u32 = 4096;
@@ -41,9 +41,9 @@ pub struct Hello {
     pub shards: u16,
     /// Grows with each start of the node.
     pub incarnation: u64,
-    /// The incarnation of the node's last process on the same machine, which is over for certain; none if that is
-    /// not known.
-    pub succeeds: Option<u64>,
+    /// The incarnations of the node's last processes on the same machine, which are over for certain, the latest first, at most
+    /// [`LIVES_MAX`]; none if they are not known.
+    pub succeeds: Vec<u64>,
     /// What the coordinator calls this membership of the node; none without a coordinator.
     pub membership: Option<u64>,
     /// The highest epoch the node has heard of; zero without a coordinator.
@@ -135,7 +135,7 @@ impl Hello {
         out.u64(blocks().find(|(block, _)| Some(*block) == self.block).map_or(0, |(_, hash)| hash));
         out.u16(self.shards);
         out.u64(self.incarnation);
-        out.u64(self.succeeds.unwrap_or(0));
+        out.u64(self.succeeds.first().copied().unwrap_or(0));
         out.u64(self.membership.unwrap_or(0));
         out.u64(self.epoch);
         out.u16(self.lanes);
@@ -146,6 +146,11 @@ impl Hello {
             encode_disk(&mut out, disk)?;
         }
         out.byte(self.versions.oldest);
+        if self.versions.newest >= LIVES {
+            let earlier = self.succeeds.get(1..).unwrap_or_default();
+            out.length("list of earlier lives", earlier.len(), LIVES_MAX - 1)?;
+            earlier.iter().for_each(|life| out.u64(*life));
+        }
         Ok(out.bytes)
     }
 
@@ -174,7 +179,7 @@ impl Hello {
             return Err(FrameError::Field { what: "number of shards", value: shards.into() });
         }
         let incarnation = reader.u64("incarnation")?;
-        let succeeds = Some(reader.u64("incarnation before")?).filter(|&life| life > 0);
+        let last = reader.u64("incarnation before")?;
         let membership = Some(reader.u64("membership")?).filter(|&membership| membership > 0);
         let epoch = reader.u64("epoch")?;
         let lanes = lane_number(&mut reader, "number of lanes")?;
@@ -185,6 +190,16 @@ impl Hello {
         let oldest = reader.byte("oldest version")?;
         if oldest > newest {
             return Err(FrameError::Field { what: "oldest version", value: oldest.into() });
+        }
+        let mut succeeds: Vec<u64> = Some(last).filter(|&life| life > 0).into_iter().collect();
+        if newest >= LIVES {
+            let count = reader.length("list of earlier lives", LIVES_MAX - 1)?;
+            if count > 0 && last == 0 {
+                return Err(FrameError::Field { what: "list of earlier lives", value: count as u64 });
+            }
+            for _ in 0..count {
+                succeeds.push(reader.u64("an earlier life")?);
+            }
         }
         if newest <= Versions::default().newest {
             reader.end()?;

@@ -24,6 +24,9 @@ pub(super) const ALLOWED: u8 = 12;
 /// Since this version an Attach of a later part of a volume says in the name of which card of the first one.
 pub(super) const RANKS: u8 = 12;
 
+/// Since this version a Hello has more than one earlier life.
+pub(super) const LIVES: u8 = 12;
+
 /// All versions from the oldest to the newest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Versions {

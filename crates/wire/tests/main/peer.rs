@@ -327,7 +327,11 @@ fn hellos() -> impl Strategy<Value = Hello> {
             block,
             shards: 1 << shift,
             incarnation: numbers.0,
-            succeeds: numbers.1,
+            succeeds: numbers
+                .1
+                .into_iter()
+                .chain(numbers.1.filter(|_| versions.newest > 11).map(|life| life / 2))
+                .collect(),
             membership: numbers.2,
             epoch: numbers.3,
             lanes: lanes.0,

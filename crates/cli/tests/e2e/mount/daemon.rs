@@ -1,5 +1,7 @@
 //! A mounted volume outlives the daemon that serves it.
 
+use std::fs;
+
 use super::site::{Site, missing_devices, sums};
 use crate::harness::process::{Process, sh};
 use crate::harness::tools::{need, skip_if};
@@ -47,4 +49,42 @@ fn killed_under_fio(victim: usize) {
 #[test]
 fn a_mount_survives_the_death_of_its_daemon() {
     killed_under_fio(2);
+}
+
+/// A daemon that is refused for its configuration, or killed as soon as it is there, is a life of its node that the disk node never meets.
+#[test]
+fn a_mount_survives_starts_of_its_daemon_that_come_to_nothing() {
+    need!("mke2fs");
+    skip_if!(missing_devices());
+    let dir = scratch();
+    let mut site = Site::ext4(dir.path(), 2);
+    site.mount(2, "").ok();
+    let point = site.point(2);
+    let write = |name: &str| {
+        let file = point.join(name);
+        sh(&format!("echo {name} > {0} && sync {0}", file.display()), LONG).ok();
+    };
+    write("before");
+    let config = dir.path().join("n2.toml");
+    let text = fs::read_to_string(&config).unwrap();
+    let image = dir.path().join("other.img");
+    fs::write(&image, vec![0; 1 << 20]).unwrap();
+    let refused = format!("{text}\n[[disk]]\nname = \"disk\"\npath = {image:?}\n");
+    fs::write(&config, refused).unwrap();
+    for _ in 0..2 {
+        site.cluster.node(2).kill();
+        site.cluster.node(2).spawn();
+        site.cluster.node(2).says(&["has a disk of this name"]);
+    }
+    fs::write(&config, text).unwrap();
+    for _ in 0..2 {
+        site.cluster.node(2).kill();
+        site.cluster.node(2).spawn();
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    site.cluster.node(2).kill();
+    site.cluster.node(2).spawn();
+    site.wait_known(2);
+    write("after");
+    site.umount(2).ok();
 }
