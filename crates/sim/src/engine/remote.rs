@@ -119,7 +119,7 @@ impl RemoteEngine {
         let disk = |number| Disk::new(number, remote.heads, &model, partition_blocks, setup.block_bytes);
         let places = |number: u16| Places {
             partition_blocks,
-            fragmented: remote.fragmented,
+            fragmented: remote.fragmented_at(number),
             seed: setup.seed ^ u64::from(number) << 32,
         };
         let disks = setup.machine.disks;

@@ -18,7 +18,7 @@ fn setup(attachment: Attachment, servers: u16) -> Setup {
     let remote = RemoteDisk {
         attachment,
         partition_bytes: 256 << 20,
-        fragmented: 0.0,
+        fragmented: vec![0.0],
         read_ahead: 31,
         heads: Heads {
             turn: Duration::from_micros(11_120),
@@ -160,7 +160,7 @@ fn what_makes_no_sense_is_named() {
         of_disk(|disk| disk.attachment = Attachment::Network(Delivery::Thread(0))),
         "blocks of a batch: 0: want at least 1"
     );
-    assert_eq!(of_disk(|disk| disk.fragmented = 1.5), "fragmented: 1.5: want a share from 0 to 1");
+    assert_eq!(of_disk(|disk| disk.fragmented = vec![0.5, 1.5]), "fragmented: 1.5: want a share from 0 to 1");
     assert_eq!(of_disk(|disk| disk.heads.merged = 0), "merged blocks: 0: want at least 1");
     assert!(of_disk(|disk| disk.partition_bytes = 0).contains("partition: 0"));
     assert!(of_disk(|disk| disk.ethernet.bandwidth = 0.0).contains("ethernet: 0"));

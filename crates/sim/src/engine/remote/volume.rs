@@ -15,8 +15,8 @@ pub struct RemoteDisk {
     pub attachment: Attachment,
     /// Bytes of the partition with the documents: what the heads move over.
     pub partition_bytes: u64,
-    /// Share of the documents of more than a block that are not contiguous.
-    pub fragmented: f64,
+    /// Share of the documents of more than a block that are not contiguous: one figure for all disks, or one for each.
+    pub fragmented: Vec<f64>,
     /// Blocks that a server reads ahead of a document, at most.
     pub read_ahead: u32,
     /// How the disk moves its heads.
@@ -93,6 +93,12 @@ impl RemoteDisk {
         }
     }
 
+    /// Of a disk.
+    pub(super) fn fragmented_at(&self, disk: u16) -> f64 {
+        let shares = &self.fragmented;
+        shares.get(usize::from(disk)).or(shares.last()).copied().unwrap_or(0.0)
+    }
+
     /// Checks that it can be built.
     ///
     /// # Errors
@@ -115,8 +121,11 @@ impl RemoteDisk {
             }
             _ => {}
         }
-        if !(0.0..=1.0).contains(&self.fragmented) {
-            return bad("fragmented", self.fragmented.to_string(), "a share from 0 to 1");
+        if self.fragmented.is_empty() {
+            return bad("fragmented", "no figure".into(), "one for all disks, or one for each");
+        }
+        if let Some(share) = self.fragmented.iter().find(|&share| !(0.0..=1.0).contains(share)) {
+            return bad("fragmented", share.to_string(), "a share from 0 to 1");
         }
         if self.heads.merged == 0 {
             return bad("merged blocks", "0".into(), "at least 1");
