@@ -56,7 +56,8 @@ fn unit(drawn: u64) -> f64 {
 /// Blocks read ahead at first: `MIN_READAHEAD` of Linux 2.2.
 const AT_FIRST: u32 = 3;
 
-/// How far an open document is read ahead: a window that doubles up to a cap each time the reader comes to it, as in Linux 2.2.
+/// How far an open document is read ahead: a window that doubles up to a cap each time the reader comes to it, as in Linux 2.2
+/// (RDD-9: of 31).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ahead {
     cap: u32,

@@ -70,20 +70,16 @@ impl Source for List {
     }
 }
 
+fn read_of_a_block() -> Request {
+    let (time, compute) = Default::default();
+    Request { time, compute, process: 0, node: 0, volume: 0, op: Op::Read, offset: 0, bytes: 4096 }
+}
+
 /// Microseconds that the first block of a disk takes, and then the same again.
 fn us(attachment: Attachment, node: u32) -> (f64, f64) {
     let servers = if attachment == Attachment::Computer(Delivery::Event) { 2 } else { 1 };
     let setup = setup(attachment, servers);
-    let request = |op| Request {
-        time: Duration::ZERO,
-        compute: Duration::ZERO,
-        process: 0,
-        node,
-        volume: 0,
-        op,
-        offset: 0,
-        bytes: 4096,
-    };
+    let request = |op| Request { op, node, ..read_of_a_block() };
     let time = |ops: &[Op]| {
         let list = ops.iter().map(|&op| request(op)).collect();
         run(&setup, "list", &mut List(list, Skipped::default()), &mut ()).unwrap().simulated_s * 1e6
@@ -124,15 +120,32 @@ fn every_way_to_the_disk_reads_what_is_asked_for() {
         let found = report.local_hits + report.remote_hits + report.disk_reads;
         assert!(found >= report.blocks / 2, "{attachment:?}: {found} of {}", report.blocks);
         assert!(report.disk_reads > 0 && report.disk_busy <= 1.0, "{attachment:?}");
+        let can_answer = matches!(attachment, Attachment::Computer(_) | Attachment::Nfs(_));
+        assert_eq!(report.remote_hits > 0, can_answer, "{attachment:?}: RDD-1, RDD-10");
     }
 }
 
-/// RDD-1: what is read for others leaves nothing behind.
+/// RDD-8: the disk reads them in one go, after the first, which it begins with at once.
 #[test]
-fn the_node_with_the_disk_keeps_nothing_of_what_others_read() {
-    let setup = setup(Attachment::Network(Delivery::Event), 1);
-    let report = web(&setup, 1);
-    assert_eq!(report.remote_hits, 0);
+fn what_is_read_ahead_is_at_the_disk_together() {
+    let time = |delivery, read_ahead| {
+        let mut setup = setup(Attachment::Network(delivery), 1);
+        setup.remote.as_mut().unwrap().read_ahead = read_ahead;
+        let request = |op, offset, bytes| Request { op, offset, bytes, ..read_of_a_block() };
+        let pages = (0..16).map(|page| request(Op::Read, page * 4096, 4096));
+        let list = [request(Op::Open, 0, 65536)].into_iter().chain(pages).collect();
+        run(&setup, "list", &mut List(list, Skipped::default()), &mut ()).unwrap().simulated_s
+    };
+    for delivery in [Delivery::Thread(64), Delivery::Event] {
+        let (with, without) = (time(delivery, 31), time(delivery, 0));
+        assert!(with < without - 10.0 * 300e-6, "{delivery:?}: {with} {without}");
+    }
+}
+
+#[test]
+fn a_full_batch_of_one_is_synchronous() {
+    let report = |delivery| web(&setup(Attachment::Network(delivery), 1), 1).simulated_s;
+    assert_eq!(report(Delivery::Thread(1)), report(Delivery::Sync));
 }
 
 #[test]
