@@ -136,6 +136,7 @@ pub fn run(
     let (entry, _) = policy::parse(&setup.policy).map_err(SetupError::from)?;
     match entry.name {
         "glru" => Driver::new(setup, name, source, Bound::lru(setup)?).run(pace),
+        "wlru" => Driver::new(setup, name, source, Bound::weighted(setup)?).run(pace),
         "opt" => {
             Foresight::check(setup)?;
             Err(RunError::OneLook { policy: setup.policy.clone() })
