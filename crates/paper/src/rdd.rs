@@ -230,10 +230,10 @@ pub(crate) fn introduction(scale: Scale) -> Vec<String> {
          Clusters of PCs*, section 7, from simulations of its web servers. This page is written by that command. The paper's figures have no \
          numbers in the text, so what it says about them is judged: orders, and \"clearly\", \"slightly\" and the like. Which number \
          is meant by such a word was fixed before the first run: what differs by 5 % or less does not differ visibly, and what differs by a \
-         tenth or less does not differ much. After it, that what differs by 1 % or less is equal: so much differ two seeds."
+         tenth or less does not differ much. After it, that what differs by 1 % or less is equal: about so much differ two seeds."
             .to_owned(),
         "**What runs** is a simulation of its own (`crates/sim/src/engine/remote.rs`), not the daemon's core: a disk with a queue that is sorted by \
-         place, one request at a time, where neighbours that wait are read together (31 pages at most, as Linux 2.2 merges them); a page cache \
+         place, one request at a time, where neighbours that wait are read together (31 pages at most); a page cache \
          (LRU) at each server; read-ahead as in Linux 2.2, a window from 3 pages that doubles up to 31 and ends with the document. \
          **Local disk**: the queue is the server's own. **Synchronous**, **asynchronous**, **event driven**: the disk is at another node, which keeps \
          nothing (single copy); the pages that a process misses, and those read ahead, go there at once, a message for each. Synchronous: \
