@@ -1,4 +1,4 @@
-//! Published figures on cooperative caching and single I/O spaces, reproduced with the simulator.
+//! Published figures on cooperative caching, single I/O spaces and remote disks, reproduced with the simulator.
 //!
 //! A [`Study`] says what to simulate ([`Study::combinations`]); with the reports it finds the numbers of each figure,
 //! draws them, and judges what the paper says: a statement is a predicate over the numbers. Same version, same findings:
@@ -13,6 +13,7 @@ mod figure;
 mod pafs;
 mod page;
 mod plan;
+mod rdd;
 mod sios;
 mod study;
 

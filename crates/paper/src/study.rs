@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::figure::Figure;
 use crate::plan::{Plan, Results};
-use crate::{cards, pafs, page, sios};
+use crate::{cards, pafs, page, rdd, sios};
 
 /// A paper whose figures are reproduced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,6 +14,8 @@ pub enum Paper {
     Cards,
     /// Cortes, Girona and Labarta, *Design Issues of a Cooperative Cache with no Coherence Problems*, IOPADS 1997.
     Pafs,
+    /// Olaru and Tichy, *On the Design and Performance of Remote Disk Drivers for Clusters of PCs*.
+    Rdd,
     /// Ho, Hwang and Jin, *Design and Analysis of Clusters with Single I/O Space*.
     Sios,
 }
@@ -39,6 +41,7 @@ pub struct Study {
 enum Figures {
     Cards(Box<cards::Runs>),
     Pafs(Box<pafs::Runs>),
+    Rdd(Box<rdd::Runs>),
     Sios(Box<sios::Runs>),
 }
 
@@ -65,6 +68,7 @@ impl Study {
         let figures = match paper {
             Paper::Cards => Figures::Cards(Box::new(cards::Runs::new(&mut plan, scale))),
             Paper::Pafs => Figures::Pafs(Box::new(pafs::Runs::new(&mut plan, scale))),
+            Paper::Rdd => Figures::Rdd(Box::new(rdd::Runs::new(&mut plan, scale))),
             Paper::Sios => Figures::Sios(Box::new(sios::Runs::new(&mut plan, scale))),
         };
         Self { plan, figures, scale }
@@ -90,6 +94,7 @@ impl Study {
             Figures::Pafs(runs) => {
                 ("pafs", pafs::TITLE, pafs::introduction(self.scale), runs.figures(&results))
             }
+            Figures::Rdd(runs) => ("rdd", rdd::TITLE, rdd::introduction(self.scale), runs.figures(&results)),
             Figures::Sios(runs) => {
                 ("sios", sios::TITLE, sios::introduction(self.scale), runs.figures(&results))
             }

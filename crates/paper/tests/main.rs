@@ -6,7 +6,7 @@ use cards_paper::{Paper, Scale, Study};
 
 #[test]
 fn every_combination_can_be_simulated_and_none_twice() {
-    for (paper, scale) in [Paper::Cards, Paper::Pafs, Paper::Sios]
+    for (paper, scale) in [Paper::Cards, Paper::Pafs, Paper::Rdd, Paper::Sios]
         .into_iter()
         .flat_map(|p| [(p, Scale::Full), (p, Scale::Fast)])
     {
@@ -25,7 +25,7 @@ fn every_combination_can_be_simulated_and_none_twice() {
 /// A reader is told why, not only that.
 #[test]
 fn every_statement_of_the_pages_that_differs_has_a_reason() {
-    for name in ["cards.md", "pafs.md", "sios.md"] {
+    for name in ["cards.md", "pafs.md", "rdd.md", "sios.md"] {
         let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/papers").join(name);
         let page = std::fs::read_to_string(page).unwrap();
         let differing: Vec<&str> = page.lines().filter(|line| line.contains("**Differs**")).collect();

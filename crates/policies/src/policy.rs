@@ -105,6 +105,7 @@ pub const fn registry() -> &'static [Entry] {
         single_copy::PACA,
         comparators::XFS,
         comparators::GLRU,
+        comparators::WLRU,
         comparators::OPT,
     ]
 }

@@ -4,12 +4,14 @@ mod array;
 mod bounds;
 mod cluster;
 mod pafs;
+mod remote;
 mod xfs;
 
 pub use array::{Array, ArrayEngine, ArrayEvent};
 pub use bounds::{Bound, Foresight};
 pub use cluster::{Cluster, ClusterEvent};
 pub use pafs::{Mail, Pafs, PafsEvent, Place, Step};
+pub use remote::{Attachment, Delivery, Ethernet, Heads, RemoteDisk, RemoteEngine, RemoteEvent};
 pub use xfs::{Arrival, Xfs, XfsEvent};
 
 use cards_core::Instant;

@@ -24,7 +24,7 @@ mod setup;
 mod study;
 mod workload;
 
-pub use engine::Array;
+pub use engine::{Array, Attachment, Delivery, Ethernet, Heads, RemoteDisk};
 pub use kernel::{Io, IoToken, Kernel};
 pub use machine::{Disk, Figure, Library, Machine, MachineError};
 pub use plot::Plot;

@@ -323,6 +323,13 @@ impl Model {
         self.disk(now.0, disk, seek, bytes)
     }
 
+    /// A disk positions for so long, then reads bytes: for who knows where its heads are. Returns when it is done.
+    pub fn disk_move(&mut self, now: Instant, disk: usize, positioning: Duration, bytes: u64) -> Instant {
+        self.traffic.disk_reads += bytes.div_ceil(self.machine.block_bytes.into());
+        self.disks[disk].next = None;
+        self.disk(now.0, disk, nanos(positioning), bytes)
+    }
+
     /// A channel positions, then moves its bytes when the others have moved theirs.
     fn disk(&mut self, now: u64, disk: usize, seek: u64, bytes: u64) -> Instant {
         let transfer = over(bytes, self.costs.disk_byte);

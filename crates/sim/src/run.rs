@@ -7,7 +7,7 @@ use cards_policies::policy;
 use cards_trace::{Op, Progress, Request, Source, TraceError};
 use hdrhistogram::Histogram;
 
-use crate::engine::{ArrayEngine, Bound, Cluster, Counts, Engine, Foresight, Pafs, Xfs};
+use crate::engine::{ArrayEngine, Bound, Cluster, Counts, Engine, Foresight, Pafs, RemoteEngine, Xfs};
 use crate::kernel::{Io, IoToken, Kernel, Scheduled};
 use crate::model::{Model, Traffic};
 use crate::processes::{Numbered, Processes};
@@ -130,9 +130,13 @@ pub fn run(
     if let Some(array) = &setup.array {
         return Driver::new(setup, name, source, ArrayEngine::new(setup, array)?).run(pace);
     }
+    if let Some(remote) = &setup.remote {
+        return Driver::new(setup, name, source, RemoteEngine::new(setup, remote)?).run(pace);
+    }
     let (entry, _) = policy::parse(&setup.policy).map_err(SetupError::from)?;
     match entry.name {
         "glru" => Driver::new(setup, name, source, Bound::lru(setup)?).run(pace),
+        "wlru" => Driver::new(setup, name, source, Bound::weighted(setup)?).run(pace),
         "opt" => {
             Foresight::check(setup)?;
             Err(RunError::OneLook { policy: setup.policy.clone() })
@@ -156,6 +160,7 @@ pub fn run_from(
     setup.check()?;
     let needs_foresight = setup.module.is_none()
         && setup.array.is_none()
+        && setup.remote.is_none()
         && policy::parse(&setup.policy).map_err(SetupError::from)?.0.name == "opt";
     if !needs_foresight {
         return run(setup, name, &mut *open()?, pace);

@@ -8,7 +8,7 @@ use cards_policies::replacement::GhostKind;
 use cards_policies::{Replacement, policy};
 use cards_user_policy::Module;
 
-use crate::engine::Array;
+use crate::engine::{Array, RemoteDisk};
 use crate::machine::{Machine, MachineError};
 
 /// Everything about a run but the trace.
@@ -29,6 +29,8 @@ pub struct Setup {
     /// The volume that the nodes read and write past all caches, if it is an array of the machine's disks; the policy is then
     /// a name in reports only.
     pub array: Option<Array>,
+    /// What the nodes read, if it is documents of web servers; likewise.
+    pub remote: Option<RemoteDisk>,
     /// Which block leaves.
     pub replacement: Replacement,
     /// How it remembers evicted blocks.
@@ -117,6 +119,7 @@ impl Setup {
             policy: policy.into(),
             module: None,
             array: None,
+            remote: None,
             replacement: Replacement::Lru,
             ghosts: GhostKind::Hashed,
             disk_nodes: 1,
@@ -201,6 +204,9 @@ impl Setup {
         }
         if let Some(array) = &self.array {
             array.check(self)?;
+        }
+        if let Some(remote) = &self.remote {
+            remote.check(self)?;
         }
         if let WarmUp::Share(share) = self.warm_up
             && !(0.0..=1.0).contains(&share)

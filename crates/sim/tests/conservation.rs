@@ -100,7 +100,7 @@ fn every_block_is_accounted_for_whatever_is_combined() {
 fn the_disk_works_for_every_block_that_counts_as_read_from_it() {
     let shape = Shape { nodes: 4, volumes: 1, blocks: 150, requests: 400, writes: 0, others: 0 };
     let requests = random_trace(77, shape);
-    for policy in core_policies().chain(["pafs", "paca", "xfs", "glru"]) {
+    for policy in core_policies().chain(["pafs", "paca", "xfs", "glru", "wlru"]) {
         let report = go(&serial(policy, 4, 20), &requests);
         // A read takes the plain machine's disk a millisecond.
         let read = (report.disk_busy * report.simulated_s * 1e3).round() as u64;

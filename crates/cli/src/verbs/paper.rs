@@ -29,6 +29,7 @@ Examples:
   cards paper cards --fast
   cards paper cards --out docs/papers
   cards paper pafs --json
+  cards paper rdd
   cards paper sios")]
 pub(crate) struct PaperVerb {
     /// Which paper
@@ -58,6 +59,8 @@ enum Name {
     Cards,
     /// Cortes, Girona and Labarta, Design Issues of a Cooperative Cache with no Coherence Problems (1997)
     Pafs,
+    /// Olaru and Tichy, On the Design and Performance of Remote Disk Drivers for Clusters of PCs
+    Rdd,
     /// Ho, Hwang and Jin, Design and Analysis of Clusters with Single I/O Space
     Sios,
 }
@@ -80,6 +83,7 @@ impl PaperVerb {
         let paper = match self.paper {
             Name::Cards => Paper::Cards,
             Name::Pafs => Paper::Pafs,
+            Name::Rdd => Paper::Rdd,
             Name::Sios => Paper::Sios,
         };
         let signals = Signals::block();

@@ -65,13 +65,29 @@ fn the_pafs_study_runs_to_its_end_when_it_is_small() {
     );
 }
 
-/// The orders of bandwidths, whatever they are; and the page and the pictures in `docs/papers` are those of this version.
-#[test]
-fn arrays_scale_as_the_single_io_space_paper_says() {
+/// What a whole study finds. The page and the so many pictures in `docs/papers` are those of this version.
+#[track_caller]
+fn verdicts_as_committed(name: &str, pictures: usize) -> BTreeMap<String, bool> {
     let directory = scratch();
     let out = directory.path();
-    let done = paper(&["sios", "--json", "--out", out.to_str().unwrap()]);
+    let done = paper(&[name, "--json", "--out", out.to_str().unwrap()]);
     assert!(done.status.success(), "{done}");
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/papers");
+    let plots = fs::read_dir(out.join("plots"))
+        .unwrap()
+        .map(|entry| Path::new("plots").join(entry.unwrap().file_name()));
+    let files: Vec<_> = plots.chain([format!("{name}.md").into()]).collect();
+    assert_eq!(files.len(), pictures + 1);
+    for file in files {
+        let read = |directory: &Path| fs::read_to_string(directory.join(&file)).unwrap();
+        assert!(read(out) == read(&golden), "{}: run `cards paper {name} --out docs/papers`", file.display());
+    }
+    verdicts(&done)
+}
+
+/// The orders of bandwidths, whatever they are.
+#[test]
+fn arrays_scale_as_the_single_io_space_paper_says() {
     let must = [
         "SIOS-F6a.1",
         "SIOS-F6a.2",
@@ -84,17 +100,15 @@ fn arrays_scale_as_the_single_io_space_paper_says() {
         "SIOS-F7c.1",
         "SIOS-F7c.2",
     ];
-    assert_hold(&verdicts(&done), &must);
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/papers");
-    let plots = fs::read_dir(out.join("plots"))
-        .unwrap()
-        .map(|entry| Path::new("plots").join(entry.unwrap().file_name()));
-    let files: Vec<_> = plots.chain(["sios.md".into()]).collect();
-    assert_eq!(files.len(), 7);
-    for file in files {
-        let read = |directory: &Path| fs::read_to_string(directory.join(&file)).unwrap();
-        assert!(read(out) == read(&golden), "{}: run `cards paper sios --out docs/papers`", file.display());
-    }
+    assert_hold(&verdicts_as_committed("sios", 6), &must);
+}
+
+/// The orders of deliveries and disks.
+#[test]
+fn web_servers_read_remote_disks_as_far_as_the_driver_paper_says() {
+    let must =
+        ["RDD-F2.1", "RDD-F2.2", "RDD-F2.5", "RDD-F3.1", "RDD-F3.6", "RDD-F3.7", "RDD-F5.1", "RDD-F5.2"];
+    assert_hold(&verdicts_as_committed("rdd", 8), &must);
 }
 
 #[test]

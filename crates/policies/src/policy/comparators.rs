@@ -42,6 +42,15 @@ pub(super) const GLRU: Entry = Entry {
     build: Build::Simulator { lacks: "knowledge of all other nodes at every moment" },
 };
 
+pub(super) const WLRU: Entry = Entry {
+    name: "wlru",
+    title: "weighted LRU: what is worth least leaves, by age and by what it costs to have it again (no policy, a yardstick)",
+    paper: "the weighted LRU in Dahlin, Wang, Anderson and Patterson, Cooperative Caching, OSDI 1994",
+    parameters: &[],
+    when_not: "always: each node knows what all others have, and when that was used",
+    build: Build::Simulator { lacks: "knowledge of all other nodes at every moment" },
+};
+
 pub(super) const OPT: Entry = Entry {
     name: "opt",
     title: "one clairvoyant cache over the memory of all nodes (no policy, a bound)",

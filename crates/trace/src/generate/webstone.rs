@@ -54,6 +54,12 @@ pub(crate) const ENTRY: Entry = Entry {
             default: "3ms",
             meaning: "mean compute demand per GET",
         },
+        Parameter {
+            name: "open",
+            kind: Kind::Word(&["yes", "no"]),
+            default: "no",
+            meaning: "whether a GET begins with an open, whose range is the document's",
+        },
     ],
     build,
 };
@@ -94,6 +100,7 @@ fn build(values: &Values) -> Result<Box<dyn Generator>, SpecError> {
         request: values.number("request"),
         compute: values.number("compute"),
         left: values.number("load").saturating_mul(u64::from(connections)),
+        opens: values.word("open") == "yes",
         gets: vec![(0, 0); connections as usize],
         agenda,
         random: Random::new(seed),
@@ -119,6 +126,8 @@ struct Webstone {
     compute: u64,
     /// Data that may still be asked for.
     left: u64,
+    /// Documents are opened.
+    opens: bool,
     /// For each connection, what it has still to read of its document: offset and end.
     gets: Vec<(u64, u64)>,
     agenda: Agenda,
@@ -154,6 +163,11 @@ impl Workload for Webstone {
                 }
                 (*at, *end) = document(&self.classes, &mut self.random);
                 self.left = self.left.saturating_sub(*end - *at);
+                if self.opens {
+                    let open = moment.request(Op::Open, 0, *at, (*end - *at) as u32);
+                    self.agenda.compute_first(0);
+                    return Some(open);
+                }
             }
             let bytes = self.request.min(*end - *at) as u32;
             let request = moment.request(Op::Read, 0, *at, bytes);

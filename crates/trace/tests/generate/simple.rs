@@ -40,6 +40,32 @@ fn webstone_asks_for_the_papers_amounts_from_a_document_set_of_1_gb() {
 }
 
 #[test]
+fn webstone_opens_each_document_that_it_reads_and_nothing_else_changes() {
+    let opened: Vec<_> = requests("gen:webstone:connections=20,open=yes").collect();
+    let reads = |all: &[cards_trace::Request]| -> BTreeMap<u32, Vec<(u64, u32)>> {
+        let mut by_connection: BTreeMap<u32, Vec<(u64, u32)>> = BTreeMap::new();
+        for one in all.iter().filter(|one| one.op == Op::Read) {
+            by_connection.entry(one.process).or_default().push((one.offset, one.bytes));
+        }
+        by_connection
+    };
+    let mut open: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+    for request in &opened {
+        let end = request.offset + u64::from(request.bytes);
+        if request.op == Op::Open {
+            let before = open.insert(request.process, (request.offset, end));
+            assert!(before.is_none_or(|(at, end)| at == end), "a document is read to its end");
+        } else {
+            let (at, last) = open.get_mut(&request.process).unwrap();
+            assert_eq!((*at, request.compute.is_zero()), (request.offset, true));
+            assert!(end <= *last, "beyond the document");
+            *at = end;
+        }
+    }
+    assert!(reads(&opened).len() == 20 && opened.iter().any(|one| !one.compute.is_zero()));
+}
+
+#[test]
 fn webstone_prefers_popular_documents() {
     let mut documents: BTreeMap<u64, u64> = BTreeMap::new();
     for request in requests("gen:webstone").filter(|request| request.bytes == 5000) {

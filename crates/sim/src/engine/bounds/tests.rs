@@ -5,6 +5,7 @@ use cards_trace::{Op, Progress, Request, Skipped, Source, TraceError};
 use proptest::prelude::*;
 
 use super::global_lru::GlobalLru;
+use super::weighted_lru::{Costs, Forward, WeightedLru};
 use super::{Foresight, Found};
 use crate::engine::xfs::key::Key;
 use crate::machine::Library;
@@ -133,7 +134,7 @@ fn the_future_must_be_finite_and_needs_a_second_look() {
     assert!(error.to_string().starts_with("list: policy opt can look 2 block references ahead"), "{error}");
     let error = run(&setup, "list", &mut listed(&references), &mut ()).unwrap_err();
     assert!(matches!(error, RunError::OneLook { .. }));
-    for policy in ["opt", "glru"] {
+    for policy in ["opt", "glru", "wlru"] {
         let sieve = Setup { replacement: cards_policies::Replacement::Sieve, ..self::setup(policy, &[1]) };
         let error = run(&sieve, "list", &mut listed(&references), &mut ()).unwrap_err();
         assert!(error.to_string().starts_with("replacement: sieve: want lru"), "{error}");
@@ -165,6 +166,54 @@ fn deleted_blocks_leave_the_list_and_other_requests_take_no_time() {
     let report = run(&setup("glru", &[2, 2]), "list", &mut listed(&references), &mut ()).unwrap();
     assert_eq!((report.local_hits, report.disk_reads, report.requests), (0, 2, 5));
     assert_eq!(opt("opt", &[2, 2], &references), (1, 0, 0, 1));
+}
+
+const COSTS: Costs = Costs { memory: 10, disk: 100 };
+
+#[test]
+fn a_replica_goes_before_an_only_copy_that_is_older_by_less_than_the_costs_differ() {
+    let key = |index| Key::new(0, index);
+    let mut memories = WeightedLru::new([2, 2].into_iter(), COSTS);
+    memories.read(0, key(1));
+    memories.read(1, key(2));
+    assert_eq!(memories.read(0, key(2)), (Found::Remote(1), None));
+    // The replica of 2 is younger, and worth a tenth.
+    assert_eq!(memories.read(0, key(3)), (Found::Nowhere, None));
+    assert_eq!(memories.read(0, key(1)).0, Found::Local);
+    assert_eq!(memories.read(1, key(2)).0, Found::Local);
+    memories.check();
+    // After ten times its age it is not.
+    let mut memories = WeightedLru::new([2, 1].into_iter(), COSTS);
+    memories.read(0, key(1));
+    memories.read(1, key(2));
+    for _ in 0..100 {
+        memories.read(1, key(2));
+    }
+    memories.read(0, key(2));
+    memories.read(0, key(3));
+    assert_eq!(memories.read(0, key(2)).0, Found::Local);
+    memories.check();
+}
+
+#[test]
+fn an_only_copy_goes_where_the_least_is_lost() {
+    let key = |index| Key::new(0, index);
+    let mut memories = WeightedLru::new([1, 1, 2].into_iter(), COSTS);
+    memories.read(2, key(9));
+    memories.read(0, key(1));
+    memories.read(1, key(3));
+    assert_eq!(memories.read(0, key(2)), (Found::Nowhere, Some(Forward { to: 2 })), "there is room");
+    // The oldest of all is at node 2.
+    assert_eq!(memories.read(0, key(4)), (Found::Nowhere, Some(Forward { to: 2 })));
+    assert_eq!(memories.read(1, key(9)).0, Found::Nowhere);
+    memories.check();
+    // A write leaves one copy.
+    memories.read(2, key(4));
+    let (found, _, lost) = memories.write(1, key(4));
+    assert_eq!((found, lost), (Found::Remote(0), vec![0, 2]));
+    memories.forget(key(4));
+    assert_eq!(memories.read(1, key(4)).0, Found::Nowhere);
+    memories.check();
 }
 
 /// The least recent first.
@@ -233,6 +282,26 @@ proptest! {
             references.iter().map(|&(node, block)| lru.refer(node, Key::new(0, block.into()))).collect();
         lru.check();
         prop_assert_eq!(found, naive_lru(capacity, &references));
+    }
+
+    #[test]
+    fn weighted_memories_are_no_larger_than_they_are_and_alone_an_lru(
+        references in references(),
+        caches in prop::collection::vec(1u32..6, 3),
+    ) {
+        let mut memories = WeightedLru::new(caches.iter().copied(), COSTS);
+        let mut alone = WeightedLru::new([caches[0]].into_iter(), COSTS);
+        let mut lru = GlobalLru::new(caches[0].into());
+        for &(node, op, block) in &references {
+            let key = Key::new(0, block.into());
+            if op == Op::Read {
+                memories.read(node, key);
+            } else {
+                memories.write(node, key);
+            }
+            memories.check();
+            prop_assert_eq!(alone.read(0, key).0, lru.refer(0, key));
+        }
     }
 
     #[test]
