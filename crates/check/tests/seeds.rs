@@ -86,10 +86,10 @@ fn what_a_driver_of_mirrors_does_wrong_is_found() {
         (DriverMistake::AnswerStopped, 24),
         (DriverMistake::ForgetExclusivity, 10),
         (DriverMistake::NoteUnfenced, 438),
-        (DriverMistake::UnfencedCopies, 2133),
+        (DriverMistake::UnfencedCopies, 709),
         (DriverMistake::BlindScrub, 58),
         (DriverMistake::AddInSync, 3),
-        (DriverMistake::AnswerLeaving, 83),
+        (DriverMistake::AnswerLeaving, 69),
     ] {
         let run = |mistake: Option<DriverMistake>| {
             let mut options = Options::mirrored(seed);

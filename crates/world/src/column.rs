@@ -15,14 +15,14 @@ pub(crate) struct Column {
     disk: Uuid,
     pub(crate) media: Media,
     pub(crate) record: Record,
-    /// Sectors of a region, which is dirty or missed as a whole.
+    /// Sectors of a region, which is dirty as a whole, and missed as a whole to the next process.
     region: u64,
     /// Writes to each region whose release has not come.
     held: Vec<u32>,
     dirty: BTreeSet<u64>,
     /// How often a region has become dirty.
     marks: u64,
-    missed: BTreeSet<u64>,
+    missed: Extents,
     /// Sectors of a unit, which has one checksum.
     unit: u64,
     /// Units that do not fit their checksums; or the write that has replaced them, while it is not durable.
@@ -46,7 +46,7 @@ impl Column {
             held: vec![0; regions],
             dirty: BTreeSet::new(),
             marks: 0,
-            missed: BTreeSet::new(),
+            missed: Extents::default(),
             unit,
             rot: BTreeMap::new(),
         }
@@ -125,7 +125,9 @@ impl Column {
                 self.held[region as usize] = 1;
             }
         }
-        let (disk, record, missed) = (self.disk, self.record, self.extents(&self.missed));
+        let missed: BTreeSet<u64> = self.missed.iter().flat_map(|extent| self.regions(extent)).collect();
+        self.missed = self.extents(&missed);
+        let (disk, record, missed) = (self.disk, self.record, self.missed.clone());
         Disk { disk, record, dirty, missed, marks: self.marks() }
     }
 
@@ -135,9 +137,9 @@ impl Column {
             for region in self.regions(*extent) {
                 self.held[region as usize] += 1;
                 self.marks += u64::from(self.dirty.insert(region));
-                if *missed {
-                    self.missed.insert(region);
-                }
+            }
+            if *missed {
+                self.missed.insert(*extent);
             }
         }
         self.media.written()
@@ -160,9 +162,7 @@ impl Column {
             }
             Work::SetRecord(record) => self.record = *record,
             Work::MarkMissed(extents) => {
-                for extent in extents.iter() {
-                    self.missed.extend(self.regions(extent));
-                }
+                self.missed.unite(extents);
             }
         }
         Ok(None)
@@ -202,11 +202,7 @@ impl Column {
     }
 
     pub(crate) fn caught_up(&mut self, extents: &Extents) {
-        for extent in extents.iter() {
-            for region in self.regions(extent) {
-                self.missed.remove(&region);
-            }
-        }
+        extents.iter().for_each(|extent| self.missed.remove(extent));
     }
 
     /// The machine loses its power.
