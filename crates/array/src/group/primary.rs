@@ -727,6 +727,7 @@ impl<P: Clone> Primary<P> {
                 fill.copied.insert_within(put.extent, most);
                 if fill.told_by.is_some() {
                     fill.untold.insert_within(put.extent, most);
+                    fill.untold_bytes += put.extent.length;
                 }
                 let written = put.extent.inner(unit).filter(|_| !put.has_failed);
                 written.into_iter().for_each(|written| fill.lacks.remove(written));

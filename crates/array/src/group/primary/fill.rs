@@ -25,9 +25,11 @@ pub(super) struct Fill {
     pub(super) todo: VecDeque<Extent>,
     /// What it has missed and has confirmed.
     pub(super) copied: Extents,
-    /// The part of it that other columns have yet to be told, and how much is told at a time; none before all is copied if the disk of the column
-    /// is not known to have what is not missed.
+    /// The part of it that other columns have yet to be told.
     pub(super) untold: Extents,
+    /// Its bytes, of which those that were written twice count twice: it is looked at after each message.
+    pub(super) untold_bytes: u64,
+    /// How many are told at a time; none before all is copied if the disk of the column is not known to have what is not missed.
     pub(super) told_by: Option<u64>,
     /// What it has missed, and no column in sync has: it is not admitted before clients have written it anew.
     pub(super) lacks: Extents,
@@ -103,18 +105,28 @@ impl<P: Clone> Primary<P> {
             .then_some(bytes / self.made.bounds().told);
         let [copied, untold, lacks] = [Extents::default(), Extents::default(), Extents::default()];
         let (step, copied_before) = (FillStep::Copying, self.copied);
-        self.fill =
-            Some(Fill { column, todo, copied, untold, told_by, lacks, step, since: now, copied_before });
+        self.fill = Some(Fill {
+            column,
+            todo,
+            copied,
+            untold,
+            untold_bytes: 0,
+            told_by,
+            lacks,
+            step,
+            since: now,
+            copied_before,
+        });
     }
 
     /// What has been copied is not copied once more if the fill is interrupted: all columns forget that it was missed. Not what is being
     /// written: the column may never confirm it.
     fn tell_copied(&mut self, out: &mut Outputs<P>) {
         let Some(fill) = &mut self.fill else { return };
-        let bytes: u64 = fill.untold.iter().map(|extent| extent.length).sum();
-        if fill.told_by.is_none_or(|least| bytes <= least) {
+        if fill.told_by.is_none_or(|least| fill.untold_bytes <= least) {
             return;
         }
+        fill.untold_bytes = 0;
         let mut told = mem::take(&mut fill.untold);
         fill.lacks.iter().for_each(|extent| told.remove(extent));
         self.puts.values().for_each(|put| told.remove(put.extent));

@@ -499,11 +499,10 @@ fn what_is_written_later_stays_missed() {
         world.run(world.now + 300 * MS);
         world.clients_rest = true;
         world.run(world.now + 20 * MS);
-        let (term, extents) = (world.register.term, Box::default());
+        let term = world.register.term;
         let told = |unit| {
-            let mut extents: Box<Extents> = Box::clone(&extents);
-            extents.insert(Extent { offset: unit as u64, length: 1 });
-            Message::CaughtUp { term, number: 0, extents }
+            let unit = Extent { offset: unit as u64, length: 1 };
+            Message::CaughtUp { term, number: 0, extents: Box::new([unit].into_iter().collect::<Extents>()) }
         };
         for unit in 0..UNITS {
             world.with(other, |group, now| group.receive(now, NodeId(primary as u16), told(unit)));
