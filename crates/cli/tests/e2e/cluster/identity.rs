@@ -8,7 +8,7 @@ use cards_wire::peer::{Hello, VERSION, Versions, encode_hello};
 use super::{SEED, image};
 use crate::harness::cluster::Cluster;
 use crate::harness::plan::{Disk, Plan};
-use crate::harness::{SHORT, scratch};
+use crate::harness::{SHORT, eventually, scratch};
 
 #[test]
 fn a_peer_of_another_cluster_is_refused_by_name() {
@@ -43,6 +43,8 @@ fn a_peer_of_another_version_is_refused_by_name() {
     plan.nodes[1].attach.clear();
     let mut cluster = Cluster::start(plan);
     cluster.node(2).kill();
+    // A peer that is up is refused in another way: what comes in its name changes nothing.
+    eventually("n1 misses n2", SHORT, || (cluster.node(1).status()["healthy"] == false).then_some(()));
     let address = cluster.plan.nodes[0].address;
     let (cluster_name, node) = ("lab".to_string(), "n2".to_string());
     let cluster_and_node = Hello { cluster: cluster_name, node, ..Hello::default() };
