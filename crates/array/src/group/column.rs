@@ -356,7 +356,7 @@ impl Column {
             {
                 out.work(Work::Verify { extent }, Purpose::Verify { to: from, term, number });
             }
-            Message::Put { term, number, floor, extent, payload, missed, origin }
+            Message::Put { term, number, floor, extent, payload, missed, doubtful, origin }
                 if self.passes(from, term, out) =>
             {
                 self.stable(term, floor, out);
@@ -368,7 +368,7 @@ impl Column {
                     if missed {
                         self.missed_last = self.missed_last.max(number);
                     }
-                    let purpose = Purpose::Put { to: from, number, extent, missed, origin };
+                    let purpose = Purpose::Put { to: from, number, extent, missed, doubtful, origin };
                     out.work(Work::Write { extent, payload, missed }, purpose);
                 }
             }
@@ -484,13 +484,13 @@ impl Column {
                     out.send(to, Message::Got { term, number, payload });
                 }
             }
-            Purpose::Put { to, number, extent, missed, origin } => {
+            Purpose::Put { to, number, extent, missed, doubtful, origin } => {
                 self.busy.remove(&number);
                 // All that was busy has ended before the column is sealed anew.
                 let Some(term) = self.sealed.as_ref().map(|map| map.term) else { return };
                 self.writes.insert(number, extent);
-                // A copy makes or undoes writes. Until the primary has told which commands are applied now, this is not known here.
-                if self.opened != Some(term) {
+                // Until the primary has told which commands are applied now, this is not known here.
+                if doubtful && self.opened != Some(term) && !self.made.is(Mistake::TrustCopied) {
                     self.memory = self.memory.min(Memory::Restarted);
                 }
                 if missed {

@@ -240,7 +240,7 @@ pub(super) struct Outputs<P> {
 pub(super) enum Purpose {
     Get { to: NodeId, term: Term, number: u64 },
     Verify { to: NodeId, term: Term, number: u64 },
-    Put { to: NodeId, number: u64, extent: Extent, missed: bool, origin: Option<Origin> },
+    Put { to: NodeId, number: u64, extent: Extent, missed: bool, doubtful: bool, origin: Option<Origin> },
     Harden { to: NodeId, term: Term, number: u64, admits: bool },
     Seal,
     Open,

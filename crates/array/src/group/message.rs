@@ -103,6 +103,8 @@ pub enum Message<P> {
         payload: P,
         /// Some column does not get this write.
         missed: bool,
+        /// It may make or undo commands of an earlier term: not all columns know the same ones, and which count is told when the term is opened.
+        doubtful: bool,
         /// The command, if it is one that its client may repeat.
         origin: Option<Origin>,
     },
@@ -207,9 +209,16 @@ impl<P> Message<P> {
     pub fn map<Q>(self, change: impl FnOnce(P) -> Q) -> Message<Q> {
         match self {
             Self::Got { term, number, payload } => Message::Got { term, number, payload: change(payload) },
-            Self::Put { term, number, floor, extent, payload, missed, origin } => {
-                Message::Put { term, number, floor, extent, payload: change(payload), missed, origin }
-            }
+            Self::Put { term, number, floor, extent, payload, missed, doubtful, origin } => Message::Put {
+                term,
+                number,
+                floor,
+                extent,
+                payload: change(payload),
+                missed,
+                doubtful,
+                origin,
+            },
             Self::Beacon { term, member, sequence, floor, marks } => {
                 Message::Beacon { term, member, sequence, floor, marks }
             }

@@ -82,6 +82,8 @@ pub enum Mistake {
     ClearForOthers,
     /// A column forgets what was missed although it has a write that came later.
     ClearOvertaken,
+    /// A column trusts its memory of commands although a copy may have undone one.
+    TrustCopied,
 }
 
 /// The mistake that a machine makes, and how much it remembers: none, and all that is allowed, in the program.

@@ -203,6 +203,8 @@ pub(super) struct Primary<P> {
     opened: Mask,
     source: u8,
     reconcile: VecDeque<Extent>,
+    /// Columns differ in the commands that they know: until the term is open, a copy may make or undo one.
+    is_doubtful: bool,
     missed: Extents,
     origins: Origins,
     /// The same, and those that all columns have applied since: with what is open, all that any column may know.
@@ -277,6 +279,7 @@ impl<P: Clone> Primary<P> {
             opened: Mask::default(),
             source: 0,
             reconcile: VecDeque::new(),
+            is_doubtful: false,
             missed: Extents::default(),
             origins: Origins::default(),
             applied: Origins::default(),
@@ -552,7 +555,8 @@ impl<P: Clone> Primary<P> {
         for column in targets.without(self.given_up).columns() {
             let Put { extent, payload, origin, .. } = put.clone();
             let (term, floor, missed) = (self.map.term, self.floor(), !self.map.is_whole());
-            let put = Message::Put { term, number, floor, extent, payload, missed, origin };
+            let doubtful = self.is_doubtful && !self.is_open();
+            let put = Message::Put { term, number, floor, extent, payload, missed, doubtful, origin };
             out.send(self.node(column), put);
         }
     }
@@ -787,6 +791,10 @@ impl<P: Clone> Primary<P> {
         if !self.map.is_whole() && !self.made.is(Mistake::ForgetUnstable) {
             self.missed.unite(&unstable);
         }
+        self.is_doubtful = !is_intact
+            || reports
+                .iter()
+                .any(|(_, report)| report.memory < Memory::Intact || report.origins != self.origins);
         self.applied = self.origins.clone();
         let mut unstable = unstable.whole(self.size.unit_bytes);
         let most = self.made.bounds().extents;

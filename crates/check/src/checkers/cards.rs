@@ -13,8 +13,8 @@ pub(super) struct Cards {
     /// How long a disk node trusts a card without a word from it, by its clock.
     term: Duration,
     clocks: Clocks,
-    /// What cards were asked for.
-    asked: BTreeMap<(NodeId, RequestId), Access>,
+    /// What cards were asked for, and when first.
+    asked: BTreeMap<(NodeId, RequestId), (Access, Instant)>,
     granted: BTreeMap<(PgId, NodeId), Card>,
     /// Until when nodes are trusted that were primaries and had pages.
     led: BTreeMap<(PgId, NodeId), Instant>,
@@ -31,6 +31,8 @@ pub(super) struct Card {
     pub(super) access: Access,
     /// Unless it is renewed, its disk node may have given it up from then on.
     pub(super) until: Instant,
+    /// The same, if it was granted when it was asked for, and its node was told later, as of one that has the volume for itself.
+    pub(super) surely_until: Instant,
 }
 
 impl Cards {
@@ -56,7 +58,7 @@ impl Cards {
     ) -> Option<(Card, Option<Card>)> {
         match *message {
             ControlMessage::Attach { request, access, .. } => {
-                self.asked.insert((from, request), access);
+                self.asked.entry((from, request)).or_insert((access, at));
                 None
             }
             ControlMessage::Attached { request, volume, generation, .. } => {
@@ -64,8 +66,10 @@ impl Cards {
                 if before.is_some_and(|card| card.generation == generation) {
                     return None; // said once more, which renews nothing
                 }
-                let access = self.asked.get(&(to, request)).copied().unwrap_or_default();
-                let card = Card { volume, node: to, generation, access, until: self.trusted(from, at) };
+                let (access, asked) =
+                    self.asked.get(&(to, request)).copied().unwrap_or((Access::default(), at));
+                let (until, surely_until) = (self.trusted(from, at), self.trusted(from, asked));
+                let card = Card { volume, node: to, generation, access, until, surely_until };
                 self.granted.insert((volume, to), card);
                 Some((card, before))
             }
@@ -79,7 +83,7 @@ impl Cards {
                 for &(volume, generation) in named.filter(|card| !expired.contains(card)) {
                     let card = self.granted.get_mut(&(volume, to));
                     if let Some(card) = card.filter(|card| card.generation == generation) {
-                        card.until = until;
+                        (card.until, card.surely_until) = (until, until);
                     }
                 }
                 None

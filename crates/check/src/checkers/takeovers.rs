@@ -265,7 +265,7 @@ impl Takeovers {
     pub(super) fn still_held(&mut self, cards: &Cards, at: Instant, volume: PgId) {
         let card = self.held.get(&volume).and_then(|held| cards.of(volume, held.node));
         if let Some(card) = card
-            && card.until < at
+            && card.surely_until < at
         {
             self.held.remove(&volume);
         }

@@ -392,8 +392,10 @@ impl Control {
                 self.push_send(node, ControlMessage::Expired { volume, generation });
                 return;
             }
-            // It is told when that is durable.
-            Some((last, _, false)) if request == last && !self.desk.journals.are_durable(volume) => return,
+            // It is told when that is durable, which may take longer than a lease.
+            Some((last, generation, false)) if request == last && !self.desk.journals.are_durable(volume) => {
+                return self.promise(volume, node, generation);
+            }
             Some((last, generation, false)) if request == last => generation,
             // Its card was given up since. If the node still waits, it asks anew.
             _ if self.was_granted(node, volume, request) || self.desk.journals.are_full(volume) => {

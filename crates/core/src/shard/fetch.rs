@@ -349,9 +349,10 @@ impl Shard {
         fetch.state = state;
         let deadline = match state {
             State::Asked(node) if node == primary => {
-                // A question that is lost is repeated in time, however little is left.
+                // A question that is lost is repeated in time, however little is left, and the less often the longer all others wait, too.
                 let half = (fetch.give_up.since(self.now) / 2).max(self.timing.peer);
-                fetch.give_up.min(self.now + self.timing.primary.min(half))
+                let waited = fetch.first_asked.map_or(Duration::ZERO, |(_, at)| self.now.since(at));
+                fetch.give_up.min(self.now + self.timing.primary.max(waited).min(half))
             }
             State::Asked(_)
                 if self.config.hedge && !fetch.landing && !fetch.from_disk_node && !fetch.hedged =>

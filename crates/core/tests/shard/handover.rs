@@ -196,6 +196,27 @@ fn a_question_lost_on_its_way_to_the_writer_ends_at_the_disk() {
     assert_eq!((c.disk_reads, c.stats(2).retries), (1, 1));
 }
 
+/// A primary that waits itself is asked the less often the longer that lasts.
+#[test]
+fn a_primary_that_does_not_answer_is_asked_ever_less_often() {
+    let mut c = Cluster::new(HAND);
+    c.hold_disk = true;
+    c.ask(2, 5);
+    let mut asked = Vec::new();
+    while asked.len() < 4 {
+        c.run();
+        let (again, _) = c.nodes[2].next_timeout().expect("it waits");
+        c.now = again;
+        let before = c.stats(2).retries;
+        c.give(2, Input::Timeout);
+        if c.stats(2).retries > before {
+            asked.push(c.now);
+        }
+    }
+    let pauses: Vec<_> = asked.windows(2).map(|pair| pair[1].since(pair[0])).collect();
+    assert!(pauses.windows(2).all(|pair| pair[1] == pair[0] * 2), "{pauses:?}");
+}
+
 /// Single flight: a hint that has gone stale does not multiply reads of the disk.
 #[test]
 fn many_readers_of_a_lost_copy_cost_one_disk_read() {

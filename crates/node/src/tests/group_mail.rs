@@ -71,8 +71,13 @@ pub(super) fn put(
 ) -> Result<(), GroupSendError> {
     let payload = Bytes::new(vec![number as u8; length]);
     let extent = Extent { offset: number << 20, length: length as u64 };
-    let (floor, missed, origin) = (0, false, None);
-    send(cluster, from, to, Message::Put { term: TERM, number, floor, extent, payload, missed, origin })
+    let (floor, missed, doubtful, origin) = (0, false, false, None);
+    send(
+        cluster,
+        from,
+        to,
+        Message::Put { term: TERM, number, floor, extent, payload, missed, doubtful, origin },
+    )
 }
 
 pub(super) fn opened(cluster: &Cluster, from: usize, to: usize) -> Result<(), GroupSendError> {

@@ -62,6 +62,7 @@ const DAMAGED: u8 = 22;
 const FLAG_MISSED: u8 = 1 << 0;
 const FLAG_ORIGIN: u8 = 1 << 1;
 const FLAG_ADMITS: u8 = 1 << 2;
+const FLAG_DOUBTFUL: u8 = 1 << 3;
 
 /// The header and body of a frame. Behind one whose message has a payload the caller sends `payload` bytes and their
 /// [checksums](super::sums); of other messages `payload` is 0.
@@ -232,9 +233,9 @@ impl Fields {
                 Self { request: number, argument: offset, base: length, ..with(DAMAGED).with_term(term) }
             }
             Message::Got { term, number, .. } => Self { request: number, ..with(GOT).with_term(term) },
-            Message::Put { term, number, floor, extent, missed, origin, .. } => {
+            Message::Put { term, number, floor, extent, missed, doubtful, origin, .. } => {
                 let put = Self {
-                    flags: if missed { FLAG_MISSED } else { 0 },
+                    flags: if missed { FLAG_MISSED } else { 0 } | if doubtful { FLAG_DOUBTFUL } else { 0 },
                     request: number,
                     through: floor,
                     argument: extent.offset,
@@ -307,8 +308,8 @@ impl Fields {
                         first_epoch: self.life,
                     }),
                 };
-                let missed = self.flags & FLAG_MISSED != 0;
-                Message::Put { term, number, floor, extent, payload: (), missed, origin }
+                let (missed, doubtful) = (self.flags & FLAG_MISSED != 0, self.flags & FLAG_DOUBTFUL != 0);
+                Message::Put { term, number, floor, extent, payload: (), missed, doubtful, origin }
             }
             PUT_DONE => Message::PutDone { term, number, marks },
             OPENED => Message::Opened { term },

@@ -108,10 +108,10 @@ fn any_message() -> impl Strategy<Value = Message<Payload>> {
                 Message::Verify { term, number, extent }
             }
         ),
-        (terms(), any::<[u64; 2]>(), 0..u64::MAX >> 1, payloads(), any::<bool>(), option::of(origin))
-            .prop_map(|(term, [number, floor], offset, payload, missed, origin)| {
+        (terms(), any::<[u64; 2]>(), 0..u64::MAX >> 1, payloads(), any::<[bool; 2]>(), option::of(origin))
+            .prop_map(|(term, [number, floor], offset, payload, [missed, doubtful], origin)| {
                 let extent = Extent { offset, length: payload.len() as u64 };
-                Message::Put { term, number, floor, extent, payload, missed, origin }
+                Message::Put { term, number, floor, extent, payload, missed, doubtful, origin }
             }),
         (terms(), origins(), extents()).prop_map(|(term, origins, missed)| Message::Open {
             term,
@@ -192,9 +192,9 @@ pub(crate) fn messages() -> Vec<(&'static str, Message<Payload>)> {
     };
     let payload: Payload = (0..512).map(|at| at as u8).collect();
     let (origins, missed, report) = (Box::new(origins), Box::new(missed), Box::new(report));
-    let put = |missed, origin| {
-        let payload = payload.clone();
-        Message::Put { term, number, floor, extent, payload, missed, origin }
+    let put = |missed: bool, origin| {
+        let (payload, doubtful) = (payload.clone(), !missed);
+        Message::Put { term, number, floor, extent, payload, missed, doubtful, origin }
     };
     let disk = Uuid(std::array::from_fn(|at| 0xa0 + at as u8));
     vec![
@@ -412,7 +412,16 @@ fn bytes_that_cannot_be_of_a_column_are_refused() {
     let put = |offset, length, payload| {
         let (term, number, floor) = (Term::default(), 1, 0);
         let extent = Extent { offset, length };
-        let message = Message::Put { term, number, floor, extent, payload: (), missed: false, origin: None };
+        let message = Message::Put {
+            term,
+            number,
+            floor,
+            extent,
+            payload: (),
+            missed: false,
+            doubtful: false,
+            origin: None,
+        };
         encode_group(GROUP, &message, payload, VERSION)
     };
     assert!(put(0, MAX_WRITE.into(), MAX_WRITE).is_ok());

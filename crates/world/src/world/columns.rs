@@ -169,12 +169,12 @@ impl<M: Models> World<M> {
         let mirror = self.mirror(volume);
         let now = mirror.register.term;
         match message {
-            Message::Put { term, number, extent, payload, missed, origin: None, .. }
+            Message::Put { term, number, extent, payload, missed, doubtful, origin: None, .. }
                 if term < now && mirror.config.mistake == Some(DriverMistake::UnfencedCopies) =>
             {
                 // No number of the present term.
                 let number = number | 1 << 40;
-                Message::Put { term: now, number, floor: 0, extent, payload, missed, origin: None }
+                Message::Put { term: now, number, floor: 0, extent, payload, missed, doubtful, origin: None }
             }
             message => message,
         }

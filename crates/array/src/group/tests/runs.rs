@@ -152,7 +152,7 @@ fn a_seed_is_told() {
 }
 
 /// The mistakes that random schedules find.
-const RANDOM: [Mistake; 21] = [
+const RANDOM: [Mistake; 22] = [
     Mistake::ServeWithoutRight,
     Mistake::AcceptEarlierEpoch,
     Mistake::SealBeforeDurable,
@@ -174,6 +174,7 @@ const RANDOM: [Mistake; 21] = [
     Mistake::AnswerAtHandOver,
     Mistake::FillAsBefore,
     Mistake::ClearForOthers,
+    Mistake::TrustCopied,
 ];
 
 /// The first seed with which the mistake is found, and what is wrong; without the mistake nothing is.

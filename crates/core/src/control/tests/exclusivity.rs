@@ -153,3 +153,20 @@ fn what_is_kept_late_of_an_earlier_term_is_not_taken_for_what_is_to_be_kept_now(
     p.run();
     assert!(matches!(*p.told_of_cards(), [Ok(_)]));
 }
+
+/// It was granted and given up at once: what it waits for takes longer than its lease, and its node goes on asking.
+#[test]
+fn a_card_lives_as_long_as_its_node_waits_for_what_is_being_kept() {
+    let mut p = Pair::new(false);
+    p.lead(0, 2, Exclusivity::default());
+    p.want(1, Access::Exclusive, false);
+    let (number, kept) = p.to_keep().expect("a card");
+    p.pass(LEASE * 4);
+    p.give(0, ControlInput::ExclusivityKept { volume: GROUP, number });
+    p.run();
+    assert!(matches!(*p.told_of_cards(), [Ok(_)]));
+    p.pass(LEASE);
+    assert_eq!(p.to_keep(), Some((number, kept)), "it is renewed");
+    p.want(2, Access::Write, false);
+    assert_eq!(p.told_of_cards(), [Err(Refusal::Exclusive(NodeId(1)))]);
+}

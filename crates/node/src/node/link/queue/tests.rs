@@ -323,6 +323,7 @@ fn of_group(number: u64, length: Option<usize>) -> Frame {
             extent: group::Extent { offset: 0, length: length as u64 },
             payload: crate::node::buffers::Bytes::new(vec![0; length]),
             missed: false,
+            doubtful: false,
             origin: None,
         },
     };
