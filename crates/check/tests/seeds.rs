@@ -85,11 +85,11 @@ fn what_a_driver_of_mirrors_does_wrong_is_found() {
         (DriverMistake::ForgetFua, 1),
         (DriverMistake::AnswerStopped, 24),
         (DriverMistake::ForgetExclusivity, 10),
-        (DriverMistake::NoteUnfenced, 438),
-        (DriverMistake::UnfencedCopies, 709),
-        (DriverMistake::BlindScrub, 58),
-        (DriverMistake::AddInSync, 3),
-        (DriverMistake::AnswerLeaving, 69),
+        (DriverMistake::NoteUnfenced, 305),
+        (DriverMistake::UnfencedCopies, 951),
+        (DriverMistake::BlindScrub, 60),
+        (DriverMistake::AddInSync, 9),
+        (DriverMistake::AnswerLeaving, 97),
     ] {
         let run = |mistake: Option<DriverMistake>| {
             let mut options = Options::mirrored(seed);
