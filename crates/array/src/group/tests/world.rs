@@ -861,9 +861,11 @@ impl World {
         }
     }
 
-    /// The same of a write, which reads what it leaves of units.
+    /// The same of a write, which reads what it leaves of units. A disk that fails may not have been dropped yet.
     fn judge_unwritable(&mut self, extent: Extent) {
-        let is_there = |unit: usize| in_sync(&self.register).any(|node| !self.nodes[node].media.rotten[unit]);
+        let has =
+            |node: usize, unit: usize| !self.nodes[node].disk_fails && !self.nodes[node].media.rotten[unit];
+        let is_there = |unit: usize| in_sync(&self.register).any(|node| has(node, unit));
         if self.register.is_whole() && units(extent.whole(SUMMED as u64)).all(is_there) {
             self.fails(format!("{extent:?} is not written, and columns in sync have all of its units"));
         }
