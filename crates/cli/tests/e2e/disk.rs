@@ -195,15 +195,14 @@ fn a_disk_in_use_is_refused_whatever_is_said() {
     assert!(done.stderr.contains("is in use"), "{done}");
 }
 
-/// Byte by byte: what carries meaning, and a sample of the zeroes behind it (all of them, and all bits, are tested in
-/// `cards-layout`).
+/// A sample of what carries meaning, and of the zeroes behind it: `cards-layout` tests every bit.
 #[test]
-fn every_damaged_byte_of_a_superblock_is_noticed() {
+fn a_damaged_byte_of_a_superblock_is_noticed() {
     let dir = scratch();
     let path = image(dir.path(), 64 * MIB);
     disk("format", &path, &["--name", "fast1"]).ok();
     let file = open(&path);
-    for at in (0..352).chain((352..4096).step_by(128)).chain([4095]) {
+    for at in (0..352).step_by(11).chain((352..4096).step_by(512)).chain([4095]) {
         for (slot, other, begin) in [("A", "B", 0), ("B", "A", 65_536)] {
             let was = change(&file, begin + at);
             let report = show(&path);

@@ -44,15 +44,15 @@ fn contains(heard: &[u8], word: &[u8]) -> bool {
 #[test]
 fn who_listens_on_the_wire_learns_nothing_of_what_is_written() {
     skip_if!(missing_network());
-    let content = content::bytes(0, 4 * MIB as usize, 77);
+    let content = content::bytes(0, MIB as usize, 77);
     // That the tap hears what is in the clear is shown first.
     let heard = overheard(&content, Plan::insecure);
     let pieces = given_away(&heard, &content);
-    assert!(pieces > 50_000, "only {pieces} pieces heard of what is in the clear");
+    assert!(pieces > 12_500, "only {pieces} pieces heard of what is in the clear");
     assert!(contains(&heard, b"/v1/coordinator") && contains(&heard, b"lab"));
 
     let heard = overheard(&content, |plan| plan);
-    assert!(heard.len() as u64 > 8 * MIB, "only {} bytes heard", heard.len());
+    assert!(heard.len() as u64 > 2 * MIB, "only {} bytes heard", heard.len());
     assert_eq!(given_away(&heard, &content), 0);
     assert!(!contains(&heard, b"/v1/coordinator") && !contains(&heard, b"lab.cards"));
 }
