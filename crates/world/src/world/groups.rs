@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 use cards_array::group::{
     Answer, Client, Command, CommandError, Extent, Group, GroupTiming, KeptExclusivity, Map, Member, Message,
-    Op, Origin, Output, Size, State, Token as GroupToken, Work,
+    Op, Origin, Output, Size, State, Term, Token as GroupToken, Work,
 };
 use cards_core::{
     CommandKind, CommandOrigin, ControlInput, DiskJournal, DiskWork, Duration, Exclusivity, Input, Instant,
@@ -130,6 +130,8 @@ pub(super) struct Mirror {
     pub(super) power_lost: bool,
     /// Every column remembers everything: all were in sync when a term was opened, and none of their processes has ended since.
     pub(super) is_whole: bool,
+    /// The term of the register when a column's process ended last: none up to it has all columns remember everything.
+    ended: Term,
     /// The column that takes the place of another one.
     pub(super) plan: Option<Plan>,
     /// Disks that were ever columns.
@@ -244,6 +246,7 @@ impl Mirror {
             life: 0,
             power_lost: false,
             is_whole: false,
+            ended: Term::default(),
             plan: None,
             disks: config.columns.len() as u8,
             drawn: mix(seed ^ u64::from(config.volume.0)),
@@ -406,7 +409,8 @@ impl<M: Models> World<M> {
     pub(super) fn end_groups(&mut self, node: NodeId) {
         let groups = std::mem::take(&mut self.running(node).groups);
         for (volume, life) in groups {
-            self.mirror(volume).is_whole = false;
+            let mirror = self.mirror(volume);
+            (mirror.is_whole, mirror.ended) = (false, mirror.register.term);
             for (work, _) in life.works.into_values() {
                 let Self { mirrors, columns, .. } = self;
                 let mirror = mirrors.get_mut(&volume).expect("a volume with a group");
@@ -653,7 +657,8 @@ impl<M: Models> World<M> {
         let life = &self.running(node).groups[&volume];
         let (map, serving) = (life.group.map().cloned(), life.serving);
         let Some(map) = map else { return };
-        self.mirror(volume).is_whole = map.is_whole();
+        let mirror = self.mirror(volume);
+        mirror.is_whole = map.is_whole() && map.term > mirror.ended;
         let since = map.since;
         if serving == Some(since) {
             return;
