@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use cards_admin::CopyState;
+use cards_admin::{CopyState, Growing};
 use cards_array::group::{MapColumn, State};
+use cards_config::size;
 use cards_coordinator::{ColumnState, GroupColumn};
 
 use super::{Harm, Problem};
 use crate::groups::{damage, mirror};
+use crate::mirrors;
 use crate::node::Node;
 use crate::node::groups::{FailedCopy, Known};
 
@@ -35,6 +37,8 @@ pub(super) fn of(node: &Node) -> Vec<Problem> {
         problems.extend(changing(volume, &steps).map(|text| Problem::new(Harm::Note, text)));
         problems.extend(parts.iter().filter_map(|known| lost_at_all_copies(node, known)));
     }
+    let growing = mirrors::growing(node).into_iter();
+    problems.extend(growing.map(|(volume, to)| Problem::new(Harm::Note, grows(&volume, &to))));
     problems
 }
 
@@ -161,6 +165,18 @@ fn changing(volume: &str, parts: &[Vec<String>]) -> Option<String> {
         parts => counted(parts.iter().flatten()),
     };
     (!steps.is_empty()).then(|| format!("volume {volume}: its copies change: {}", steps.join("; ")))
+}
+
+/// A volume that becomes larger, for people.
+fn grows(volume: &str, Growing { to, waits_for }: &Growing) -> String {
+    let waits = match waits_for.as_slice() {
+        [] => "until then it has its old size".to_owned(),
+        nodes => format!(
+            "it has its old size until {} did their part; `cards status` there says what is wrong, if that takes longer than a moment",
+            nodes.join(", ")
+        ),
+    };
+    format!("volume {volume}: it grows to {} ({to} bytes); {waits}", size::human(*to))
 }
 
 /// Each once, with the number of parts that it is true of.
