@@ -55,18 +55,6 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
     volumes
 }
 
-/// The volumes that become larger, by name, and what that waits for.
-pub(crate) fn growing(node: &Node) -> Vec<(String, Growing)> {
-    let whole = |known: &Arc<Known>| {
-        let record = &known.record;
-        let grows = record.part.is_none().then(|| mirror(node, record, known.map.as_ref()).grows)?;
-        Some((record.name.clone(), grows?))
-    };
-    let shared = |record: Arc<StripedVolume>| Some((record.name.clone(), striped(node, &record).grows?));
-    let groups = node.groups.all();
-    groups.iter().filter_map(whole).chain(node.groups.all_striped().into_iter().filter_map(shared)).collect()
-}
-
 /// When a volume that has checksums is scrubbed.
 fn scrub_state(node: &Node, volume: &str) -> Option<ScrubState> {
     let groups = node.groups.all();
