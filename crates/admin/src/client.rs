@@ -75,7 +75,9 @@ fn remedy(error: &std::io::Error) -> &'static str {
         std::io::ErrorKind::PermissionDenied => {
             "only the daemon's user and root may use it: run this as one of them (sudo)"
         }
-        _ => "is the daemon running? (`cards serve`, or --socket for another one)",
+        _ => {
+            "is the daemon running? (`systemctl start cards`, or `cards serve --config /etc/cards/node.toml`; --socket names another one)"
+        }
     }
 }
 

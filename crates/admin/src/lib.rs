@@ -341,7 +341,13 @@ impl Refusal {
     /// The volume `name`, as somebody outside wrote it, is not there.
     pub fn no_such_volume(name: &str) -> Self {
         let shown = &name[..name.floor_char_boundary(200)];
-        let message = format!("no node of the cluster has a disk {shown:?}; see `cards volume list`");
+        let part = shown.split_once('/').filter(|(_, part)| part.parse::<u16>().is_ok());
+        let message = match part {
+            Some((whole, part)) => format!(
+                "{shown:?} is part {part} of a volume, and this takes a volume as a whole: {whole}; `cards volume show {whole}` lists its parts"
+            ),
+            None => format!("no node of the cluster has a disk {shown:?}; see `cards volume list`"),
+        };
         Self { kind: RefusalKind::NoSuchVolume, message }
     }
 }

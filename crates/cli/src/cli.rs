@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ErrorKind};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::context::Context;
@@ -148,7 +149,15 @@ pub(crate) fn command() -> clap::Command {
 
 /// Reads a command line, the name of the program first.
 pub(crate) fn parse(words: impl IntoIterator<Item: Into<OsString> + Clone>) -> Result<Cli, clap::Error> {
-    Cli::from_arg_matches(&command().try_get_matches_from(words)?)
+    Cli::from_arg_matches(&command().try_get_matches_from(words).map_err(without_escape)?)
+}
+
+/// Without the advice to write an option that there is not behind `--`: it would be a name then, of a volume or a file.
+fn without_escape(mut error: clap::Error) -> clap::Error {
+    if error.kind() == ErrorKind::UnknownArgument {
+        error.remove(ContextKind::Suggested);
+    }
+    error
 }
 
 #[cfg(test)]
@@ -232,6 +241,14 @@ mod tests {
         ] {
             assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");
         }
+    }
+
+    #[test]
+    fn an_option_that_there_is_not_is_not_to_be_written_as_a_name() {
+        let told = parse("cards volume show data --jsn").unwrap_err().to_string();
+        assert!(told.contains("'--json'") && !told.contains("-- --"), "{told}");
+        let told = parse("cards volume limit data --iops abc").unwrap_err().to_string();
+        assert!(told.contains("such as 5000"), "{told}");
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! What a shell is offered for values that only a daemon, or this program, knows.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use cards_admin::Client;
 use cards_policies::policy;
-use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
+use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::CompleteEnv;
 
 /// A shell is not kept waiting for a daemon that stands still.
@@ -35,10 +36,29 @@ pub(crate) fn volumes() -> ArgValueCandidates {
 
 /// The members of the cluster.
 pub(crate) fn nodes() -> ArgValueCandidates {
-    ArgValueCandidates::new(|| {
-        let members = daemon().and_then(|mut daemon| Some(daemon.status().ok()?.members)).unwrap_or_default();
-        members.into_iter().map(|member| CompletionCandidate::new(member.name)).collect()
+    ArgValueCandidates::new(|| members().into_iter().map(CompletionCandidate::new).collect())
+}
+
+/// `all`, or the members of the cluster with commas between them.
+pub(crate) fn several_nodes() -> ArgValueCompleter {
+    ArgValueCompleter::new(|typed: &OsStr| {
+        let typed = typed.to_string_lossy();
+        listed(&typed, &members()).into_iter().map(CompletionCandidate::new).collect()
     })
+}
+
+/// What a list of which so much was typed can become.
+fn listed(typed: &str, names: &[String]) -> Vec<String> {
+    let (before, begun) = typed.rsplit_once(',').map_or(("", typed), |(before, begun)| (before, begun));
+    let all = before.is_empty().then_some("all");
+    let left = names.iter().map(String::as_str).filter(|name| !before.split(',').any(|known| known == *name));
+    let fitting = all.into_iter().chain(left).filter(|name| name.starts_with(begun));
+    fitting.map(|name| if before.is_empty() { name.to_owned() } else { format!("{before},{name}") }).collect()
+}
+
+fn members() -> Vec<String> {
+    let members = daemon().and_then(|mut daemon| Some(daemon.status().ok()?.members)).unwrap_or_default();
+    members.into_iter().map(|member| member.name).collect()
 }
 
 /// The policies that nodes can run.
@@ -53,4 +73,18 @@ fn daemon() -> Option<Client> {
     let socket =
         std::env::var_os("CARDS_SOCKET").map_or_else(|| "/run/cards/admin.sock".into(), PathBuf::from);
     Client::connect_within(&socket, PATIENCE).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_nodes_goes_on_with_those_that_are_not_in_it() {
+        let names = ["n1".to_owned(), "n2".to_owned()];
+        assert_eq!(listed("", &names), ["all", "n1", "n2"]);
+        assert_eq!(listed("n", &names), ["n1", "n2"]);
+        assert_eq!(listed("n1,", &names), ["n1,n2"]);
+        assert!(listed("x", &names).is_empty());
+    }
 }

@@ -90,7 +90,7 @@ pub(crate) struct Play {
 #[derive(Debug, Args)]
 struct How {
     /// At these nodes: all that have the volume attached, a number of them, or names (n1,n2) [default: this node]
-    #[arg(long, value_name = "all|N|LIST", value_parser = Nodes::parse)]
+    #[arg(long, value_name = "all|N|LIST", value_parser = Nodes::parse, add = complete::several_nodes())]
     nodes: Option<Nodes>,
 
     /// Bytes a second at most, of all nodes together [default: as fast as it goes]

@@ -7,7 +7,7 @@ use crate::body::ErrorKind;
 pub enum Error {
     /// Nobody listens, or the connection broke before an answer came. What was asked for may have been done.
     #[error(
-        "{address}: {reason}; is the daemon running there? (`cards serve`; its API is api.sock in runtime_dir)"
+        "{address}: {reason}; is the daemon running there? (`systemctl start cards`, or `cards serve --config /etc/cards/node.toml`; its API is api.sock in runtime_dir)"
     )]
     Unreachable {
         /// The socket or address.

@@ -198,7 +198,9 @@ impl ConfigError {
         }
         let mut reason = message.lines().collect::<Vec<_>>().join(", ");
         if let Some((value, known)) = names_in(message, "unknown variant `") {
-            reason = format!("no such value {value:?}; {}", remedy(value, &known));
+            let near = nearest(value, known.iter().copied());
+            let near = near.map_or_else(String::new, |near| format!("did you mean {near:?}? "));
+            reason = format!("no such value {value:?}; {near}known are {}", known.join(", "));
         }
         if is_bare_word(&quote) {
             reason += "; text stands in quotation marks, as in node = \"n1\"";

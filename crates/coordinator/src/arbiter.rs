@@ -114,13 +114,20 @@ pub enum StoreProblem {
     #[error("it cannot hold the state: {0}")]
     State(RegisterError),
     /// The disk refuses.
-    #[error("it cannot be read or written: {0}; see to its disk, then restart")]
+    #[error("it cannot be read or written: {0}; {remedy}", remedy = disk_remedy(.0))]
     Disk(io::Error),
     /// A write has failed before.
     #[error(
         "a write has failed before, and what it has is only known when it is opened again; see to its disk, then restart"
     )]
     Stopped,
+}
+
+fn disk_remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => "run this as root or as the daemon's user (sudo)",
+        _ => "see to its disk, then restart",
+    }
 }
 
 impl ArbiterStore {

@@ -134,7 +134,7 @@ pub enum Refusal {
     #[error(
         "the certificate of {name} was revoked: it was forgotten (`cards forget`), or another machine has its name now. For this \
          machine to join again: have a token made on the keeper's machine with `cards cluster token`; here move `identity` in the \
-         node's state_dir and its node.toml away, and run `cards join` with the token"
+         node's state_dir away, and run `cards join` with the token; its node.toml stays"
     )]
     Revoked {
         /// As the certificate says it.
@@ -505,7 +505,7 @@ pub enum Refusal {
     },
     /// A size that no volume can have.
     #[error(
-        "volume `{volume}` cannot have {bytes} bytes; use a multiple of 4096, at most {bytes_max} with blocks of this size"
+        "volume `{volume}` cannot have {bytes} bytes; use a multiple of 4096, from 4096 to {bytes_max} with blocks of this size"
     )]
     BadSize {
         /// The volume.
@@ -554,8 +554,9 @@ pub enum Refusal {
     /// The disks of the volume have too little room.
     #[error(
         "volume `{volume}` has {bytes} bytes and cannot grow to {wanted} on its disks: {}. Make it {most} bytes at most, remove another volume there, \
-         or move it to larger disks (`cards volume replace {volume}`)",
-        lacking(disks)
+         or move its copies to larger disks (`cards volume replace {volume} --from {}`)",
+        lacking(disks),
+        disks.first().map_or("NODE:DISK", |lacking| lacking.disk.as_str())
     )]
     NoGrowth {
         /// The volume.

@@ -33,7 +33,7 @@ pub enum DirectoryError {
         source: io::Error,
     },
     /// There is no daemon.
-    #[error("{}: {source}; is the daemon running? (`cards serve`, or --socket for another one)", path.display())]
+    #[error("{}: {source}; is the daemon running? (`systemctl start cards`, or `cards serve --config /etc/cards/node.toml`; --socket names another one)", path.display())]
     NoRuntimeDir {
         /// Its runtime directory.
         path: PathBuf,

@@ -55,7 +55,7 @@ pub(crate) struct Connected {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SessionError {
     /// Nobody listens, or the connection broke.
-    #[error("{}: {source}; is the daemon running? (`cards serve`, or --socket for another one)", path.display())]
+    #[error("{}: {source}; is the daemon running? (`systemctl start cards`, or `cards serve --config /etc/cards/node.toml`; --socket names another one)", path.display())]
     Io { path: PathBuf, source: io::Error },
     /// The daemon refuses.
     #[error(transparent)]

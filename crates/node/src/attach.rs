@@ -42,7 +42,7 @@ impl Card {
             tracing::warn!(
                 volume = self.attach.volume,
                 disk_node = node.primary_name(volume),
-                reason = reason_of_loss(error),
+                reason = reason_of_loss(volume, error),
                 "a flush has failed: what clients of this node wrote since the last good one may be lost"
             );
         }

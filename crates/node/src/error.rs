@@ -269,9 +269,10 @@ impl ServeError {
     pub(crate) fn bind(key: &'static str, address: &str, source: io::Error) -> Self {
         let remedy = match source.kind() {
             io::ErrorKind::AddrInUse => "another process listens there: stop it, or choose another address",
-            io::ErrorKind::PermissionDenied => {
-                "run as a user who may, or choose a port above 1023 or another directory"
+            io::ErrorKind::PermissionDenied if address.contains('/') => {
+                "run it as a user who may write its directory: the daemon's, or root (sudo); or set another directory"
             }
+            io::ErrorKind::PermissionDenied => "run it as a user who may, or choose a port above 1023",
             io::ErrorKind::AddrNotAvailable => "the address is not one of this machine: correct it",
             io::ErrorKind::NotFound => "create the directory first",
             _ => "correct the address",

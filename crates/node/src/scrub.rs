@@ -39,8 +39,10 @@ pub(crate) async fn part(
         return Err(refused(RefusalKind::Failed, message));
     };
     let Some(managed) = node.disks[number].managed() else {
-        let message =
-            format!("volume {volume} is a plain disk, which has no checksums; see `cards disk format`");
+        let message = format!(
+            "volume {volume} is a plain disk, which has no checksums: only volumes on managed disks have. `cards disk format` makes another disk \
+                 a managed one, and erases what is on it"
+        );
         return Err(refused(RefusalKind::Failed, message));
     };
     let found = managed.scrub_async(volume, offset, length).await;

@@ -88,6 +88,12 @@ pub(crate) enum LocalError {
     /// The server does not end.
     #[error("volume {volume:?}: process {pid} does not end: {said}")]
     GoesOn { volume: String, pid: u32, said: String },
+    /// The server does not end, and cannot before its daemon is back.
+    #[error(
+        "volume {volume:?}: process {pid}, which serves it here, does not end: its daemon does not run, and reads or writes that are under way wait for \
+         it; start the daemon (`systemctl start cards`) and run this again"
+    )]
+    Stuck { volume: String, pid: u32 },
     /// The first bytes cannot be read.
     #[error("volume {volume:?} cannot be read: {reason}")]
     Unreadable { volume: String, reason: String },

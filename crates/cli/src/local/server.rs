@@ -1,6 +1,7 @@
 //! The process that serves a volume as a file or a block device: `cards device`.
 
 use std::fs::{self, TryLockError};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,8 @@ use super::{LocalError, Place, block_device, log, users};
 
 /// How long a server may take to end.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// The same while its daemon is away: what is under way waits for that.
+const PATIENCE_STUCK: Duration = Duration::from_secs(5);
 /// How long it may take to notice that nobody uses what it serves any more.
 const LAST_USE: Duration = Duration::from_secs(3);
 
@@ -67,8 +70,14 @@ impl Server {
 
     /// Who uses what it serves.
     pub(crate) fn users(&self, place: &Place) -> Vec<users::User> {
-        let server = self.record().map(|record| record.pid);
-        users::of_volume(&place.file(), &self.blocks(place), self.lost_disk(), server)
+        let (server, blocks) = (self.record().map(|record| record.pid), self.blocks(place));
+        let mut users = users::of_volume(&place.file(), &blocks, self.lost_disk(), server);
+        // While its daemon is away, whoever opens a block device may wait for the I/O of another one, and nothing ends that: not even a kill.
+        let answers = server.is_none() || has_daemon(place);
+        if users.is_empty() && answers && blocks.iter().any(|path| users::is_claimed(path)) {
+            users.push(users::User::Unseen);
+        }
+        users
     }
 
     /// Its block devices.
@@ -89,7 +98,8 @@ pub(crate) fn end(place: &Place, record: &Description) -> Result<(), LocalError>
     let Some(process) = process(place, record)? else { return Ok(()) };
     let since = log::length(place);
     signal(&process, record, libc::SIGTERM)?;
-    let deadline = Instant::now() + PATIENCE;
+    let is_stuck = !has_daemon(place);
+    let deadline = Instant::now() + if is_stuck { PATIENCE_STUCK } else { PATIENCE };
     while Instant::now() < deadline {
         if process.ends_within(Duration::from_millis(200)) {
             return Ok(());
@@ -100,6 +110,9 @@ pub(crate) fn end(place: &Place, record: &Description) -> Result<(), LocalError>
         {
             return Err(LocalError::GoesOn { volume: place.volume().into(), pid: record.pid, said });
         }
+    }
+    if is_stuck {
+        return Err(LocalError::Stuck { volume: place.volume().into(), pid: record.pid });
     }
     let said = log::last_line(place, since).unwrap_or_else(|| format!("see {}", place.log().display()));
     Err(LocalError::GoesOn { volume: place.volume().into(), pid: record.pid, said })
@@ -164,6 +177,11 @@ pub(crate) fn clean_up(place: &Place, left: Option<&Description>) -> Result<(), 
     }
     place.remove(RECORD)?;
     place.remove("")
+}
+
+/// Whether a daemon takes connections.
+fn has_daemon(place: &Place) -> bool {
+    UnixStream::connect(place.socket()).is_ok()
 }
 
 /// Whether a process has the lock of a server.
@@ -257,6 +275,26 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         end(&place, &record).unwrap();
+    }
+
+    /// As one does whose kernel waits for reads that only the daemon can answer.
+    #[test]
+    fn a_server_that_waits_for_its_daemon_is_named_with_what_it_waits_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = place(dir.path());
+        let lock = File::create(place.path(LOCK)).unwrap();
+        let mut deaf = std::process::Command::new("sh");
+        let deaf = deaf.args(["-c", "trap '' TERM; echo; exec sleep 60"]).stdin(lock);
+        let mut child = deaf.stdout(std::process::Stdio::piped()).spawn().unwrap();
+        // It is deaf from here on.
+        std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut [0]).unwrap();
+        let refused = end(&place, &description(&place, child.id())).unwrap_err().to_string();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(
+            refused.contains("its daemon does not run") && refused.contains("start the daemon"),
+            "{refused}"
+        );
     }
 
     #[test]

@@ -87,14 +87,11 @@ pub(crate) fn of_volume(
     }
     let open = |path: &Path| path == file || blocks.iter().any(|block| block == path);
     users.extend(processes(server, &["fd"], open));
-    if users.is_empty() && blocks.iter().any(|path| is_claimed(path)) {
-        users.push(User::Unseen);
-    }
     users
 }
 
 /// Whether the kernel has given the block device to one user alone: a file system, another device, swap.
-fn is_claimed(block: &Path) -> bool {
+pub(crate) fn is_claimed(block: &Path) -> bool {
     let opened = fs::File::options().read(true).custom_flags(libc::O_EXCL).open(block);
     opened.is_err_and(|e| e.raw_os_error() == Some(libc::EBUSY))
 }

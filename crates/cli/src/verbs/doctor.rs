@@ -108,20 +108,19 @@ fn checks(config: Option<Arc<Config>>) -> Vec<Check> {
     ];
     let Some(config) = config else { return checks };
     let daemon = Arc::new(Daemon::of(&config));
-    let running = daemon.is_there();
     let of_daemon = (Arc::clone(&daemon), Arc::clone(&config));
     checks.push(("daemon", Box::new(move || of_daemon.0.findings(&of_daemon.1))));
-    let mut with = |name, check: fn(&Config, bool) -> Vec<Finding>| {
-        let config = Arc::clone(&config);
-        checks.push((name, Box::new(move || check(&config, running))));
+    let mut with = |name, check: fn(&Config, &Daemon) -> Vec<Finding>| {
+        let (config, daemon) = (Arc::clone(&config), Arc::clone(&daemon));
+        checks.push((name, Box::new(move || check(&config, &daemon))));
     };
-    with("limits", |config, running| {
+    with("limits", |config, daemon| {
         let rings_count = machine::rings_are_locked_memory();
         vec![
             limits::files(config),
             limits::locked(config, rings_count),
             limits::write_back(),
-            machine::cache(config, running),
+            machine::cache(config, daemon.is_there()),
         ]
     });
     with("directories", |config, _| disks::directories(config));

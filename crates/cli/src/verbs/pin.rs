@@ -107,7 +107,7 @@ struct What {
 #[derive(Debug, Args)]
 struct How {
     /// At these nodes: all that have the volume attached, a number of them, or names (n1,n2) [default: this node]
-    #[arg(long, value_name = "all|N|LIST", value_parser = Nodes::parse)]
+    #[arg(long, value_name = "all|N|LIST", value_parser = Nodes::parse, add = complete::several_nodes())]
     nodes: Option<Nodes>,
 
     /// One JSON object

@@ -48,6 +48,7 @@ is loaded, are refused.
 
 Examples:
   cards policy load mine.wasm
+  cards policy load mine.wasm --json | jq -r .digest
   cards policy set data mine")]
     Load {
         /// The file of a module
@@ -55,6 +56,9 @@ Examples:
         file: PathBuf,
         #[command(flatten)]
         daemon: Daemon,
+        /// One JSON object
+        #[arg(long)]
+        json: bool,
     },
     /// Remove a module from all nodes
     #[command(after_help = "\
@@ -68,6 +72,9 @@ Examples:
         module: String,
         #[command(flatten)]
         daemon: Daemon,
+        /// One JSON object
+        #[arg(long)]
+        json: bool,
     },
     /// Give a volume another policy, at all nodes, while it is used
     #[command(after_help = "\
@@ -81,7 +88,8 @@ Examples:
   cards policy set data 'hscc depth=3'
   cards policy set data mine.wasm
   cards policy set data auto              # chosen by measurement, and changed when another one suits better
-  cards policy set data --reset")]
+  cards policy set data --reset
+  cards policy set data central --json | jq '.silent[]'")]
     Set {
         /// The volume
         #[arg(add = complete::volumes())]
@@ -94,6 +102,9 @@ Examples:
         reset: bool,
         #[command(flatten)]
         daemon: Daemon,
+        /// One JSON object
+        #[arg(long)]
+        json: bool,
     },
     /// Show what the file of a module is: its digest, what it exports, what it looks at
     #[command(after_help = "\
@@ -134,9 +145,11 @@ impl Policy {
     pub(crate) fn run(self, _: &Context) -> Result<(), Error> {
         match self.verb {
             Verb::List { json, daemon } => list::run(json, &daemon),
-            Verb::Load { file, daemon } => modules::load(&file, &daemon),
-            Verb::Unload { module, daemon } => modules::unload(module, &daemon),
-            Verb::Set { volume, policy, reset: _, daemon } => modules::set(volume, policy, &daemon),
+            Verb::Load { file, daemon, json } => modules::load(&file, &daemon, json),
+            Verb::Unload { module, daemon, json } => modules::unload(module, &daemon, json),
+            Verb::Set { volume, policy, reset: _, daemon, json } => {
+                modules::set(volume, policy, &daemon, json)
+            }
             Verb::Show { file, json } => show::run(&file, json),
             Verb::New { name, dir } => new::run(&name, &dir),
         }

@@ -229,7 +229,7 @@ struct Changed<'a> {
 #[group(required = true, multiple = true, id = "limits", args = ["iops", "bytes", "clear"])]
 struct LimitArgs {
     /// Requests per second
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = iops)]
     iops: Option<u64>,
     /// Bytes per second that are read and written, such as 200M
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
@@ -240,6 +240,10 @@ struct LimitArgs {
     /// Any amount again
     #[arg(long, conflicts_with_all = ["iops", "bytes", "burst"])]
     clear: bool,
+}
+
+fn iops(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| "give requests per second as a whole number, such as 5000".into())
 }
 
 impl LimitArgs {

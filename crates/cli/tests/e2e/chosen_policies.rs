@@ -233,7 +233,12 @@ fn orders_that_make_no_sense_are_refused_with_the_remedy() {
         path.to_str().expect("a path of letters").to_owned()
     };
     let (built_in, renamed) = (copy("hscc.wasm"), copy("other.wasm"));
-    cards(&["load", &random], &socket).ok();
+    let loaded = cards(&["load", &random, "--json"], &socket).ok();
+    let loaded: Value = serde_json::from_str(&loaded.stdout).expect("one JSON object");
+    assert!(
+        loaded["module"] == "random" && loaded["loaded"] == true && loaded["digest"].is_string(),
+        "{loaded}"
+    );
     for (arguments, problem) in [
         (["set", "disc", "rd"].as_slice(), "no node of the cluster has a disk \"disc\""),
         (&["set", "disk", "hscc dept=2"], "policy hscc has no parameter `dept` (did you mean depth?)"),

@@ -29,6 +29,7 @@ fn bash_offers_volumes_nodes_policies_and_values() {
         }}
         ask cards volume show ''
         ask cards forget ''
+        ask cards warm disk --nodes ''
         ask cards dev --policy h
         ask cards attach --mode ''
         ask cards vol"#
@@ -39,6 +40,7 @@ fn bash_offers_volumes_nodes_policies_and_values() {
     for line in [
         "cards volume show : disk ",
         "cards forget : n1 n2 ",
+        "cards warm disk --nodes : all n1 n2",
         "cards dev --policy h: hdc hscc hints",
         "cards attach --mode : ro rw exclusive",
         "cards vol: volume",

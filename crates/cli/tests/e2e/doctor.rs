@@ -75,6 +75,15 @@ fn a_good_configuration_has_no_problem_before_and_while_the_daemon_runs() {
     let (level, said) = found(&doctor(&config, &["--json"]).ok(), "daemon");
     assert!(level == "warning" && said.contains("has by now: disk more; restart it"), "{level} {said}");
     fs::write(&config, before).unwrap();
+    // Under the name of another node's disk it must not be restarted with it.
+    let other = dir.path().join("n2.toml");
+    let own = fs::read_to_string(&other).unwrap();
+    fs::write(&other, format!("{own}\n[[disk]]\nname = \"disk\"\npath = \"{}\"\n", more.display())).unwrap();
+    let (level, said) = found(&doctor(&other, &["--json"]).fails(), "daemon");
+    assert!(
+        level == "problem" && said.contains("on a disk of node n1") && !said.contains("restart it"),
+        "{level} {said}"
+    );
     let text = doctor(&config, &[]).ok();
     assert!(text.stdout.contains("\nok       disk disk") && text.stdout.contains("no problems"), "{text}");
 }

@@ -358,6 +358,12 @@ fn a_plain_disk_beside_it_stays_as_it_is() {
     let socket = cluster.node(1).admin_socket();
     let scrub = cards(&["volume", "scrub", "disk", "--socket", &socket]).fails();
     assert!(scrub.stderr.contains("volume disk is a plain disk, which has no checksums"), "{scrub}");
+    assert!(scrub.stderr.contains("erases what is on it"), "{scrub}");
+    let remove = cards(&["volume", "remove", "disk", "--socket", &socket]).fails();
+    assert!(
+        remove.stderr.contains("If that is a plain disk") && remove.stderr.contains("node.toml"),
+        "{remove}"
+    );
     write(&mut cluster.export(2, "data").open(), 0, MIB);
     assert!(cluster.node(1).terminate().success());
     assert!(fs::read(&plain).unwrap() == before, "a plain disk is changed");

@@ -200,6 +200,16 @@ fn a_node_that_is_away_is_waited_for_and_the_status_says_so() {
     });
     let text = at(&mut scene.cluster, third, &["volume", "show", "data"]).ok().stdout;
     assert!(text.contains(&format!("; grows to 48 MiB, waits for n{other}")), "{text}");
+    let problems = scene.cluster.node(first).status()["problems"].to_string();
+    assert!(problems.contains(&format!("it has its old size until n{other} did")), "{problems}");
+    // What the growth takes is not free any more.
+    let disks = at(&mut scene.cluster, first, &["disk", "list", "--json"]).ok().stdout;
+    let disks: Vec<Value> = serde_json::from_str(&disks).unwrap();
+    let free = |node: usize| {
+        let disk = disks.iter().find(|disk| disk["node"] == format!("n{node}"));
+        disk.and_then(|disk| disk["free"].as_u64()).unwrap()
+    };
+    assert!(free(other) + (new - old) <= free(third), "{disks:?}");
     let refused = at(&mut scene.cluster, first, &["volume", "resize", "data", "52M"]).fails();
     assert!(refused.stderr.contains("is growing to 50331648 bytes already"), "{refused}");
     let told = asks.join().unwrap().fails();
@@ -317,7 +327,7 @@ fn what_does_not_grow_is_refused_with_a_remedy() {
         |words: &[&str]| at(&mut cluster, 1, &[&["volume", "resize"], words].concat()).fails().stderr;
     for (words, wanted) in [
         (["data", "8M"], "cannot have 8388608: a volume does not become smaller"),
-        (["data", "20000001"], "use a multiple of 4096"),
+        (["data", "20000001"], "use a multiple of 4096, from 4096 to"),
         (["data", "2G"], "Make it "),
         (["nothing", "2G"], "\"nothing\""),
     ] {

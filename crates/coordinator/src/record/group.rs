@@ -58,6 +58,22 @@ impl ManagedDisk {
             bytes.div_ceil(self.piece_bytes).saturating_mul(self.piece_bytes)
         }
     }
+
+    /// Bytes that a new column can have: what is free, less what columns of these volumes are still to have that are to be made, or to grow.
+    pub fn room<'a>(&self, volumes: impl Iterator<Item = &'a GroupVolume>) -> u64 {
+        let reserved = volumes.map(|group| {
+            let here = group.columns.iter().filter(|column| column.disk == self.uuid);
+            let due = here.map(|column| match column.state {
+                ColumnState::Missing => self.taken_by(group.column_bytes()),
+                ColumnState::Made | ColumnState::Leaving if !column.grown => {
+                    self.taken_by(group.column_bytes()).saturating_sub(self.taken_by(group.bytes))
+                }
+                ColumnState::Made | ColumnState::Leaving | ColumnState::Removed => 0,
+            });
+            due.fold(0, u64::saturating_add)
+        });
+        self.free.saturating_sub(reserved.fold(0, u64::saturating_add))
+    }
 }
 
 /// Where a group volume is between its creation and its end.

@@ -160,19 +160,8 @@ pub(super) fn is_joined(registry: &Registry, disk: &ManagedDisk) -> bool {
 }
 
 impl Registry {
-    /// Bytes of a disk that a new column can have: what is free, less what columns are still to have there that are to be made, or to grow.
+    /// Bytes of a disk that a new column can have.
     pub(super) fn room_on(&self, disk: &ManagedDisk) -> u64 {
-        let reserved = self.groups.values().map(|group| {
-            let on_disk = group.columns.iter().filter(|column| column.disk == disk.uuid);
-            let due = on_disk.map(|column| match column.state {
-                ColumnState::Missing => disk.taken_by(group.column_bytes()),
-                ColumnState::Made | ColumnState::Leaving if !column.grown => {
-                    disk.taken_by(group.column_bytes()).saturating_sub(disk.taken_by(group.bytes))
-                }
-                ColumnState::Made | ColumnState::Leaving | ColumnState::Removed => 0,
-            });
-            due.fold(0, u64::saturating_add)
-        });
-        disk.free.saturating_sub(reserved.fold(0, u64::saturating_add))
+        disk.room(self.groups.values())
     }
 }

@@ -102,7 +102,7 @@ impl ObjectError {
             Self::Status(_) => "see the log of the server, or correct the URL",
             Self::Missing | Self::Empty | Self::TooLarge => "correct the URL, or name another object",
             Self::Changed | Self::Unversioned => "start again when nobody writes the object",
-            Self::Unsettled => "it is tried again",
+            Self::Unsettled => "it settles in a second",
             Self::Redirect => "write the URL that it redirects to, or correct `region`",
             Self::NoRanges | Self::WrongRange | Self::WrongLength | Self::Chunked | Self::LongHead => {
                 "use another server, or no proxy on the way to it"

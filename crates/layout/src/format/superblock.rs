@@ -113,7 +113,7 @@ impl fmt::Display for SuperblockError {
         match self {
             Self::Magic([0, 0, 0, 0, 0, 0, 0, 0]) => f.write_str("there is none"),
             Self::Magic(magic) => {
-                write!(f, "there is none: it begins with {:?}", magic.escape_ascii().to_string())
+                write!(f, "there is none: it begins with \"{}\"", magic.escape_ascii())
             }
             Self::Version(version) if *version < VERSION => {
                 write!(

@@ -98,9 +98,16 @@ fn needed_by(session: &Session, node: &Arc<Node>) -> Vec<String> {
     for card in node.cards.all() {
         if card.clients() > 0 {
             needed.push(format!(
-                "volume {:?} has {} client(s) here; disconnect them",
+                "volume {0:?} has {1} client(s) here; {2}",
                 card.attach.volume,
-                card.clients()
+                card.clients(),
+                match card.volume().and_then(|volume| node.devices.device(volume)) {
+                    Some(_) => format!(
+                        "it is a device of this machine: run `cards umount {0}`, or `cards detach {0}`",
+                        card.attach.volume
+                    ),
+                    None => "disconnect them".to_owned(),
+                }
             ));
         }
     }
@@ -111,7 +118,7 @@ fn needed_by(session: &Session, node: &Arc<Node>) -> Vec<String> {
             control.cards_of(spec.id).filter_map(|other| Some(members.get(other)?.name.as_str())).collect();
         if !names.is_empty() {
             needed.push(format!(
-                "volume {:?} is on a disk of this node and attached at {}; run `cards volume detach {}` there",
+                "volume {:?} is on a disk of this node and attached at {}; run `cards volume detach {}` there (`cards umount` where it is mounted)",
                 spec.name,
                 names.join(", "),
                 spec.name

@@ -55,7 +55,7 @@ fn shown(view: &View, disk: &ManagedDisk, is_up: bool) -> cards_admin::ManagedDi
         uuid: disk.uuid.to_string(),
         domain: disk.domain.clone(),
         bytes: disk.bytes,
-        free: disk.free,
+        free: disk.room(view.groups.values()),
         is_up,
         copies: with(false),
         leaving: with(true),
@@ -85,7 +85,8 @@ pub(super) async fn remove(session: &Session, volume: String) -> Result<(), Stri
     let view = session.coordinator.view().await.map_err(|error| failed(session, error))?;
     on_nodes(&view, &volume, |shown, node| {
         format!(
-            "volume {shown:?} is on one disk of node {node}: stop the daemon there, and run `cards volume remove {shown} --disk PATH`"
+            "volume {shown:?} is on one disk of node {node}. If that is a plain disk (`path` or `uri` in [[disk]]), take it out of node.toml there, and \
+             restart the daemon; if it is a managed one, stop the daemon there, and run `cards volume remove {shown} --disk PATH`"
         )
     })?;
     let until = Instant::now() + DETACHED;

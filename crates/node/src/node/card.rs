@@ -105,7 +105,7 @@ impl Card {
     /// When a flush failed last because writes were lost, in milliseconds since 1970, of which group, and why.
     pub(crate) fn lost(&self) -> Option<(u64, PgId, &'static str)> {
         let lost = *self.lost.lock().unwrap_or_else(PoisonError::into_inner);
-        lost.map(|(time_ms, of, error)| (time_ms, of, reason_of_loss(error)))
+        lost.map(|(time_ms, of, error)| (time_ms, of, reason_of_loss(of, error)))
     }
 
     pub(crate) fn set_state(&self, state: CardState) {
@@ -139,9 +139,12 @@ impl Card {
 }
 
 /// Why a flush has failed, for people.
-pub(crate) const fn reason_of_loss(error: IoError) -> &'static str {
+pub(crate) const fn reason_of_loss(of: PgId, error: IoError) -> &'static str {
     match error {
         IoError::SyncFailed => "a sync failed",
+        _ if !of.is_plain() => {
+            "all copies in sync ended at once: their machines lost power, or their daemons were killed"
+        }
         _ => "the machine lost power, or the journal of the disk was lost",
     }
 }

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use cards_admin::CopyState;
+use cards_admin::{CopyState, Growing};
 use cards_array::group::{MapColumn, State};
+use cards_config::size;
 use cards_coordinator::{ColumnState, GroupColumn};
 
 use super::{Harm, Problem};
@@ -34,6 +35,8 @@ pub(super) fn of(node: &Node) -> Vec<Problem> {
         let steps: Vec<Vec<String>> = parts.iter().map(|known| steps(node, known)).collect();
         problems.extend(changing(volume, &steps).map(|text| Problem::new(Harm::Note, text)));
         problems.extend(parts.iter().filter_map(|known| lost_at_all_copies(node, known)));
+        let growing = growing(node, volume, parts);
+        problems.extend(growing.map(|growing| Problem::new(Harm::Note, grows(volume, &growing))));
     }
     problems
 }
@@ -163,6 +166,30 @@ fn changing(volume: &str, parts: &[Vec<String>]) -> Option<String> {
     (!steps.is_empty()).then(|| format!("volume {volume}: its copies change: {}", steps.join("; ")))
 }
 
+/// The size that a volume is to have, and the nodes that this waits for; none if it does not grow.
+fn growing(node: &Node, volume: &str, parts: &[Arc<Known>]) -> Option<Growing> {
+    let each = parts.iter().filter_map(|known| mirror(node, &known.record, known.map.as_ref()).grows);
+    let each: Vec<Growing> = each.collect();
+    let to = match node.groups.striped(volume) {
+        Some(striped) => striped.grows_to?,
+        None => each.first()?.to,
+    };
+    let waits_for: BTreeSet<String> = each.into_iter().flat_map(|growing| growing.waits_for).collect();
+    Some(Growing { to, waits_for: waits_for.into_iter().collect() })
+}
+
+/// The same, for people.
+fn grows(volume: &str, Growing { to, waits_for }: &Growing) -> String {
+    let waits = match waits_for.as_slice() {
+        [] => "until then it has its old size".to_owned(),
+        nodes => format!(
+            "it has its old size until {} did their part; `cards status` there says what is wrong, if that takes longer than a moment",
+            nodes.join(", ")
+        ),
+    };
+    format!("volume {volume}: it grows to {} ({to} bytes); {waits}", size::human(*to))
+}
+
 /// Each once, with the number of parts that it is true of.
 fn counted<'a>(all: impl Iterator<Item = &'a String>) -> Vec<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
@@ -196,6 +223,14 @@ mod tests {
     fn a_volume_with_many_parts_is_one_problem() {
         let stale = "that at node n2 (disk fast) is stale";
         let filled = "that at node n2 (disk fast) is being filled";
+        let growing = Growing { to: 8 << 20, waits_for: vec!["n3".into()] };
+        let told = grows("data", &growing);
+        assert!(
+            told.starts_with(
+                "volume data: it grows to 8 MiB (8388608 bytes); it has its old size until n3 did"
+            ),
+            "{told}"
+        );
         assert_eq!(out_of_sync("data", &[part(&[])]), None);
         let one = out_of_sync("data", &[part(&[stale])]).unwrap();
         assert!(

@@ -1,6 +1,6 @@
 //! `cards cluster recover`: the registry goes on from this node's part alone.
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use cards_coordinator::Survivor;
 use clap::Args;
 use serde::Serialize;
 
-use crate::error::Error;
+use crate::error::{Error, Failure};
 use crate::output;
 
 /// Have the registry go on from this node's part alone, when most nodes that keep it are lost for good
@@ -41,6 +41,17 @@ pub(crate) struct Recover {
     #[arg(long)]
     json: bool,
 }
+
+/// What the node keeps is not this program's alone.
+#[derive(Debug, thiserror::Error)]
+enum LockError {
+    #[error("{} is in use by a daemon; stop it first: `systemctl stop cards`", state_dir.display())]
+    Daemon { state_dir: PathBuf },
+    #[error("{}: {source}; run this at a node, as root or its user", path.display())]
+    Io { path: PathBuf, source: io::Error },
+}
+
+impl Failure for LockError {}
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -132,17 +143,13 @@ fn ask(shown: &str, cluster: &str) -> Result<(), Error> {
 }
 
 /// No daemon uses the directory from now on, until this is dropped.
-fn lock(state_dir: &Path) -> Result<File, Error> {
+fn lock(state_dir: &Path) -> Result<File, LockError> {
     let path = state_dir.join("lock");
-    let usage = |problem: String| Error::Usage { problem };
-    let lock = File::options().write(true).open(&path).map_err(|error| {
-        usage(format!("{}: {error}; run this at a node, as root or its user", path.display()))
-    })?;
+    let failed = |source| LockError::Io { path: path.clone(), source };
+    let lock = File::options().write(true).open(&path).map_err(failed)?;
     match lock.try_lock() {
         Ok(()) => Ok(lock),
-        Err(error) => Err(usage(format!(
-            "{} is in use by a daemon ({error}); stop it first: `systemctl stop cards`",
-            state_dir.display()
-        ))),
+        Err(TryLockError::WouldBlock) => Err(LockError::Daemon { state_dir: state_dir.into() }),
+        Err(TryLockError::Error(source)) => Err(failed(source)),
     }
 }

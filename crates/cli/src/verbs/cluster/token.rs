@@ -150,11 +150,15 @@ fn life(text: &str) -> Result<Duration, String> {
 /// The fingerprint of the authority that is kept in this directory.
 fn authority(dir: &Path) -> Result<Fingerprint, Error> {
     let (certificate, key) = (dir.join("authority.pem"), dir.join("authority.key"));
-    if !certificate.exists() || !key.exists() {
+    let is_there = |file: &Path| {
+        file.try_exists().map_err(|error| Error::Usage {
+            problem: format!("{}: {error}; run this as root or as the daemon's user (sudo)", file.display()),
+        })
+    };
+    if !is_there(&certificate)? || !is_there(&key)? {
         return Err(Error::Usage {
             problem: format!(
-                "{} has no authority; run this as root or as the daemon's user on the machine where `cards cluster init` has \
-                 run, or name its --state-dir",
+                "{} has no authority; run this on the machine where `cards cluster init` has run, or name its --state-dir",
                 dir.display()
             ),
         });

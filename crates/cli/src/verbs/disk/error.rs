@@ -19,6 +19,12 @@ pub(crate) enum DiskError {
     /// The device is in use.
     #[error("{}: is in use, mounted or open in a daemon; unmount it or stop the daemon first", path.display())]
     Busy { path: PathBuf },
+    /// The device is in use, and what is on it can be looked at there.
+    #[error(
+        "{}: is in use, mounted or open in a daemon: stop that first; while a daemon serves it, `cards volume scrub` does this for one volume",
+        path.display()
+    )]
+    Served { path: PathBuf },
     /// Another reason of the operating system's.
     #[error("{}: {action}: {source}", path.display())]
     Os { path: PathBuf, action: &'static str, source: io::Error },

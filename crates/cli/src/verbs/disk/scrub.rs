@@ -10,7 +10,11 @@ use crate::error::Error;
 use crate::scrub;
 
 pub(super) fn run(path: &Path, rate: u64, json: bool) -> Result<ExitCode, Error> {
-    let managed = Managed::open(&ManagedOptions::new(DiskOptions::path(path))).map_err(DiskError::from)?;
+    let managed =
+        Managed::open(&ManagedOptions::new(DiskOptions::path(path))).map_err(|error| match error {
+            cards_disk::DiskError::Busy { path, .. } => DiskError::Served { path },
+            error => DiskError::from(error),
+        })?;
     let volumes: Vec<(String, u64)> =
         managed.scrubbed().into_iter().map(|(name, bytes)| (name.to_string(), bytes)).collect();
     let failed = |source| DiskError::Managed { path: path.into(), source: Box::new(source) };

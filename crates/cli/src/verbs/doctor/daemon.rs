@@ -1,5 +1,6 @@
 //! The daemon of this node: what it has is not taken by another program.
 
+use std::io;
 use std::time::Duration;
 
 use cards_admin::{Client, ClientError, Starting, Status};
@@ -8,6 +9,8 @@ use cards_config::{Config, Origin};
 use super::finding::Finding;
 
 const CHECK: &str = "daemon";
+/// What to do where this user may not look.
+pub(super) const AS_ROOT: &str = "run this as root or as the daemon's user (sudo)";
 
 pub(super) enum Daemon {
     Away,
@@ -15,6 +18,8 @@ pub(super) enum Daemon {
     Runs(Box<Status>),
     /// It has its socket, and does not answer.
     Silent(String),
+    /// Whether it runs is not for this user to see, as this says.
+    Hidden(String),
 }
 
 impl Daemon {
@@ -28,13 +33,23 @@ impl Daemon {
                 None => Self::Runs(Box::new(status)),
             },
             Err(error @ ClientError::Io { .. }) => Self::Silent(error.to_string()),
+            Err(ClientError::Connect { path, source })
+                if source.kind() == io::ErrorKind::PermissionDenied =>
+            {
+                Self::Hidden(format!("{}: {source}: whether it runs is not seen", path.display()))
+            }
             Err(_) => Self::Away,
         }
     }
 
     /// It has the ports and disks of this node.
     pub(super) const fn is_there(&self) -> bool {
-        !matches!(self, Self::Away)
+        !matches!(self, Self::Away | Self::Hidden(_))
+    }
+
+    /// It may have the ports and disks of this node.
+    pub(super) const fn is_hidden(&self) -> bool {
+        matches!(self, Self::Hidden(_))
     }
 
     /// It serves: a disk of this node that it does not have was named after its start.
@@ -49,6 +64,16 @@ impl Daemon {
         (volume.disk_node.as_deref() == Some(&status.node)).then_some(volume.size)
     }
 
+    /// The first of these names that the cluster knows as a volume of another node, or of several: the daemon does not start beside it. And where
+    /// that is.
+    pub(super) fn elsewhere<'a>(
+        &self,
+        mut volumes: impl Iterator<Item = &'a str>,
+    ) -> Option<(&'a str, String)> {
+        let Self::Runs(status) = self else { return None };
+        volumes.find_map(|volume| Some((volume, elsewhere(status, volume)?)))
+    }
+
     pub(super) fn findings(&self, config: &Config) -> Vec<Finding> {
         match self {
             Self::Away => vec![Finding::ok(CHECK, "does not run")],
@@ -56,7 +81,8 @@ impl Daemon {
                 let problems = status.problems.iter().map(|problem| {
                     Finding::warning(CHECK, problem.as_str(), "`cards status` says when it is over")
                 });
-                let mut found: Vec<_> = problems.chain(not_taken(status, config)).collect();
+                let mut found: Vec<_> =
+                    problems.chain(in_the_way(status, config)).chain(not_taken(status, config)).collect();
                 if found.is_empty() {
                     found.push(Finding::ok(CHECK, "runs with the disks and cards of this configuration"));
                 }
@@ -68,8 +94,32 @@ impl Daemon {
             Self::Starting(starting) => {
                 vec![Finding::warning(CHECK, starting.to_string(), "it goes on when that is there")]
             }
+            Self::Hidden(said) => vec![Finding::warning(CHECK, said.as_str(), AS_ROOT)],
         }
     }
+}
+
+/// Where the cluster has a volume of this name, if that is not at this node alone.
+fn elsewhere(status: &Status, volume: &str) -> Option<String> {
+    let known = status.volumes.iter().find(|known| known.name == volume)?;
+    if known.is_over_nodes() {
+        return Some("managed disks of several nodes".into());
+    }
+    let node = known.disk_node.as_ref().filter(|node| **node != status.node)?;
+    Some(format!("a disk of node {node}"))
+}
+
+/// Plain disks that were added to the configuration under the name of another node's volume.
+fn in_the_way<'a>(status: &'a Status, config: &'a Config) -> impl Iterator<Item = Finding> + 'a {
+    let plain = config.disks.iter().filter(|disk| !matches!(disk.origin, Origin::Managed(_)));
+    plain.filter_map(|disk| {
+        let place = elsewhere(status, &disk.name)?;
+        let says = format!(
+            "disk {}: the cluster has a volume of this name, on {place}, so that the daemon does not start again with this disk",
+            disk.name
+        );
+        Some(Finding::problem(CHECK, says, "give the disk another `name` in [[disk]], or take it out, before a restart"))
+    })
 }
 
 /// What the configuration has by now and the daemon, which was started before, has not.
@@ -80,7 +130,11 @@ fn not_taken(status: &Status, config: &Config) -> Option<Finding> {
     };
     let has_card =
         |volume: &str| status.volumes.iter().any(|known| known.name == volume && known.attached.is_some());
-    let disks = config.disks.iter().filter(|disk| !has(disk)).map(|disk| format!("disk {}", disk.name));
+    let disks = config
+        .disks
+        .iter()
+        .filter(|disk| !has(disk) && elsewhere(status, &disk.name).is_none())
+        .map(|disk| format!("disk {}", disk.name));
     let cards = config.attach.iter().filter(|card| !has_card(&card.volume));
     let missing: Vec<_> = disks.chain(cards.map(|card| format!("[[attach]] {}", card.volume))).collect();
     (!missing.is_empty()).then(|| {

@@ -153,9 +153,22 @@ fn of_managed(disk: &cards_config::Disk, found: Result<Examined, ServeError>, da
             let remedy = "start the daemon, which writes it anew, and see to the device (dmesg): the other one has no spare now";
             Finding::warning(check, says, remedy)
         }
-        Ok(_) if daemon.runs() => {
-            let says = format!("{}: the daemon runs without it", path.display());
-            Finding::warning(check, says, "restart the daemon")
+        Ok(Examined { volumes, .. }) if daemon.runs() => {
+            match daemon.elsewhere(volumes.iter().map(|volume| volume.name.as_str())) {
+                Some((volume, place)) => {
+                    let says = format!(
+                        "{}: the daemon runs without it, and does not start again with it: it has a volume {volume}, and the cluster has one of \
+                         this name on {place}",
+                        path.display()
+                    );
+                    let remedy = "take it out of node.toml before a restart, and find out whose disk it is; remove and format nothing before";
+                    Finding::problem(check, says, remedy)
+                }
+                None => {
+                    let says = format!("{}: the daemon runs without it", path.display());
+                    Finding::warning(check, says, "restart the daemon")
+                }
+            }
         }
         Ok(Examined { size: bytes, volumes, .. }) => {
             if let Some(short) = short_of_room(path) {

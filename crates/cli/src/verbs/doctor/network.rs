@@ -8,6 +8,7 @@ use std::time::Duration;
 use cards_config::{Config, Coordinator};
 use cards_wire::nbd::client::{Address, Uri};
 
+use super::daemon::{AS_ROOT, Daemon};
 use super::finding::Finding;
 
 /// How long a connection may take.
@@ -16,7 +17,7 @@ const CONNECT_WITHIN: Duration = Duration::from_millis(800);
 const ADDRESSES_MAX: usize = 3;
 
 /// The addresses on which the daemon listens.
-pub(super) fn ports(config: &Config, running: bool) -> Vec<Finding> {
+pub(super) fn ports(config: &Config, daemon: &Daemon) -> Vec<Finding> {
     let mut listen: Vec<(&str, &str)> = Vec::new();
     listen.extend(config.address.as_deref().map(|address| ("address", address)));
     listen.extend(config.registry_port().map(|address| ("coordinator", address)));
@@ -24,7 +25,7 @@ pub(super) fn ports(config: &Config, running: bool) -> Vec<Finding> {
     listen.extend(config.api.as_ref().map(|api| ("api.listen", api.listen.as_str())));
     listen.extend(config.web.as_ref().map(|web| ("web.listen", web.listen.as_str())));
     let mut found: Vec<Finding> =
-        listen.into_iter().map(|(key, address)| port(key, address, running)).collect();
+        listen.into_iter().map(|(key, address)| port(key, address, daemon)).collect();
     found.extend(config.listeners().iter().filter(|listener| listener.is_in_clear()).map(|listener| {
         Finding::warning(
             listener.key,
@@ -38,11 +39,14 @@ pub(super) fn ports(config: &Config, running: bool) -> Vec<Finding> {
     found
 }
 
-fn port(key: &str, address: &str, running: bool) -> Finding {
+fn port(key: &str, address: &str, daemon: &Daemon) -> Finding {
     match TcpListener::bind(address) {
         Ok(_) => Finding::ok(key, format!("{address} is free")),
-        Err(e) if e.kind() == io::ErrorKind::AddrInUse && running => {
+        Err(e) if e.kind() == io::ErrorKind::AddrInUse && daemon.is_there() => {
             Finding::ok(key, format!("{address} is in use by this node's daemon"))
+        }
+        Err(e) if e.kind() == io::ErrorKind::AddrInUse && daemon.is_hidden() => {
+            Finding::warning(key, format!("{address} is in use, perhaps by this node's daemon"), AS_ROOT)
         }
         Err(e) => {
             let remedy = match e.kind() {
@@ -118,11 +122,17 @@ mod tests {
     fn a_port_that_another_program_has_is_a_problem() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        assert_eq!(port("address", &address, false).level, Level::Problem);
-        assert_eq!(port("address", &address, true).level, Level::Ok);
+        let silent = Daemon::Silent("it stands still".into());
+        assert_eq!(port("address", &address, &Daemon::Away).level, Level::Problem);
+        assert_eq!(port("address", &address, &silent).level, Level::Ok);
+        let hidden = port("address", &address, &Daemon::Hidden("Permission denied".into())).to_string();
+        assert!(
+            hidden.starts_with("warning") && hidden.contains("sudo") && !hidden.contains("end the"),
+            "{hidden}"
+        );
         assert_eq!(answers("etcd", &address, "start it").level, Level::Ok);
         drop(listener);
-        assert_eq!(port("address", &address, false).level, Level::Ok);
+        assert_eq!(port("address", &address, &Daemon::Away).level, Level::Ok);
         assert_eq!(answers("etcd", &address, "start it").remedy.as_deref(), Some("start it"));
     }
 
@@ -133,13 +143,13 @@ mod tests {
         config.coordinator = Some(Coordinator::Embedded(EmbeddedHome::new("n1", "[::1]:0")));
         config.nbd.tcp = Some("127.0.0.1:0".into());
         config.web = Some(Web { listen: "127.0.0.1:0".into(), tls: None, hosts: Vec::new() });
-        let tried: Vec<String> = ports(&config, false).into_iter().map(|found| found.check).collect();
+        let tried: Vec<String> = ports(&config, &Daemon::Away).into_iter().map(|found| found.check).collect();
         assert_eq!(tried, ["address", "coordinator", "nbd.tcp", "web.listen"]);
     }
 
     #[test]
     fn an_address_of_another_machine_is_a_problem() {
-        let found = port("address", "192.0.2.1:7400", true);
+        let found = port("address", "192.0.2.1:7400", &Daemon::Away);
         assert!(found.level == Level::Problem && found.to_string().contains("not one of this"), "{found}");
     }
 }

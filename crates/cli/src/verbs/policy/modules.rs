@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use cards_admin::{Client, MODULE_PART_BYTES, Policies, PolicyOrder};
+use cards_admin::{Client, MODULE_PART_BYTES, Policies, PolicyOrder, Silent};
 use cards_user_policy::{Choice, Module};
+use serde::Serialize;
 
 use crate::auto;
 use crate::daemon::Daemon;
@@ -16,11 +17,36 @@ use crate::output;
 /// How long the nodes may take: one that does not answer is waited for, and modules are fetched.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-pub(super) fn load(file: &Path, daemon: &Daemon) -> Result<(), Error> {
+/// What `--json` prints of a module that was loaded or unloaded.
+#[derive(Serialize)]
+struct Changed {
+    module: String,
+    /// None of one that was unloaded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    digest: Option<String>,
+    loaded: bool,
+    /// The nodes that do not know of it yet.
+    silent: Vec<Silent>,
+}
+
+/// What `--json` prints of a volume that was given a policy.
+#[derive(Serialize)]
+struct Given {
+    volume: String,
+    /// None: the one that it was made with.
+    policy: Option<String>,
+    /// The nodes that do not know of it yet.
+    silent: Vec<Silent>,
+}
+
+pub(super) fn load(file: &Path, daemon: &Daemon, json: bool) -> Result<(), Error> {
     let module = Choice::read(file)?;
     let mut client = daemon.connect_within(PATIENCE)?;
     let (name, known) = send(&mut client, file, &module)?;
-    output::print(&(format!("module {name}: {}\n", module.digest()) + &silent(&known)))
+    let digest = module.digest().to_string();
+    let text = format!("module {name}: {digest}\n") + &silent(&known);
+    let changed = Changed { module: name, digest: Some(digest), loaded: true, silent: known.silent };
+    output::print_either(json, &changed, || text)
 }
 
 /// Has all nodes get the module; what it is called.
@@ -33,13 +59,15 @@ fn send(client: &mut Client, file: &Path, module: &Module) -> Result<(String, Po
     Ok((name, known))
 }
 
-pub(super) fn unload(module: String, daemon: &Daemon) -> Result<(), Error> {
+pub(super) fn unload(module: String, daemon: &Daemon, json: bool) -> Result<(), Error> {
     let mut client = daemon.connect_within(PATIENCE)?;
     let known = client.policies(PolicyOrder::Unload { module: module.clone() })?;
-    output::print(&(format!("module {module} is unloaded\n") + &silent(&known)))
+    let text = format!("module {module} is unloaded\n") + &silent(&known);
+    let changed = Changed { module, digest: None, loaded: false, silent: known.silent };
+    output::print_either(json, &changed, || text)
 }
 
-pub(super) fn set(volume: String, policy: Option<String>, daemon: &Daemon) -> Result<(), Error> {
+pub(super) fn set(volume: String, policy: Option<String>, daemon: &Daemon, json: bool) -> Result<(), Error> {
     let file = policy.as_ref().filter(|policy| Choice::is_file(policy));
     let module = file.map(|file| Choice::read(Path::new(file))).transpose()?;
     let mut client = daemon.connect_within(PATIENCE)?;
@@ -57,6 +85,7 @@ pub(super) fn set(volume: String, policy: Option<String>, daemon: &Daemon) -> Re
     };
     let known = client.policies(PolicyOrder::Choose { volume: volume.clone(), policy })?;
     let now = known.volumes.iter().find(|chosen| chosen.volume == volume);
+    let policy = now.map(|chosen| chosen.policy.clone());
     let now = now.map_or_else(
         || "the policy that it was made with".to_owned(),
         |chosen| match &chosen.auto {
@@ -64,12 +93,13 @@ pub(super) fn set(volume: String, policy: Option<String>, daemon: &Daemon) -> Re
             None => chosen.policy.clone(),
         },
     );
-    output::print(&(format!("volume {volume}: {now}\n") + &silent(&known)))
+    let text = format!("volume {volume}: {now}\n") + &silent(&known);
+    output::print_either(json, &Given { volume, policy, silent: known.silent }, || text)
 }
 
 /// The nodes that do not know of it yet.
 fn silent(known: &Policies) -> String {
-    let line = |silent: &cards_admin::Silent| {
+    let line = |silent: &Silent| {
         format!("not at node {} yet: {}; it hears of it when it answers again\n", silent.node, silent.reason)
     };
     known.silent.iter().map(line).collect()

@@ -38,7 +38,8 @@ pub(crate) enum VolumeError {
     #[error("volume {volume:?} and what is on it would be lost: to remove it, add --force={volume}")]
     MirrorNotForced { volume: String },
     #[error(
-        "volume {volume:?} is on one disk of node {node}: stop the daemon there, and run `cards volume remove {volume} --disk PATH \
+        "volume {volume:?} is on one disk of node {node}. If that is a plain disk (`path` or `uri` in [[disk]]), take it out of node.toml there, and \
+         restart the daemon: what is on it stays. If it is a managed one, stop the daemon there, and run `cards volume remove {volume} --disk PATH \
          --force={volume}`"
     )]
     OnOneDisk { volume: String, node: String },
@@ -57,6 +58,16 @@ pub(crate) enum VolumeError {
         if waits_for.len() == 1 { "it if it is down" } else { "those that are down" }
     )]
     NotGrown { volume: String, size: u64, waits_for: Vec<String> },
+    #[error(
+        "{}: volume {volume:?} grows to {size} bytes, and this goes on by itself: see `cards volume show {volume}`",
+        why.as_ref().map_or_else(|| "interrupted".to_owned(), |why| format!("the daemon is gone ({why})"))
+    )]
+    GrowthGoesOn { volume: String, size: u64, why: Option<String> },
+    #[error(
+        "no answer of the daemon ({why}): volume {volume:?} may grow to {size} bytes or not. `cards volume show {volume}` says so; if it does, this goes \
+         on by itself, else run this again"
+    )]
+    GrowthUnanswered { volume: String, size: u64, why: String },
     #[error("volume {volume:?} is on one disk of node {node}: it has no other copies")]
     NoCopies { volume: String, node: String },
     #[error(
@@ -95,6 +106,8 @@ impl Failure for VolumeError {
     fn exit_code(&self) -> u8 {
         match self {
             Self::NotBuilt(_) | Self::OneDisk(_) => 2,
+            // As shells have it of SIGINT.
+            Self::GrowthGoesOn { why: None, .. } => 130,
             _ => 1,
         }
     }

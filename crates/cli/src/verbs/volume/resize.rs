@@ -1,9 +1,8 @@
 //! `cards volume resize`: a volume over managed disks of several nodes becomes larger.
 
-use std::thread;
 use std::time::{Duration, Instant};
 
-use cards_admin::{Growing, Volume};
+use cards_admin::{ClientError, Growing, Volume};
 use cards_config::size;
 use clap::Args;
 use serde::Serialize;
@@ -13,6 +12,7 @@ use crate::complete;
 use crate::daemon::Daemon;
 use crate::error::Error;
 use crate::output;
+use crate::signals::Signals;
 
 /// How long the nodes are waited for: each gives its copies the space, which takes a moment where the disk can make it zero at once.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -50,10 +50,25 @@ impl Resize {
         let Self { name, size, daemon, json } = self;
         let mut client = daemon.connect()?;
         let before = client.volume(&name)?.size;
-        client.resize_volume(&name, size)?;
+        let signals = Signals::block();
+        let line = client.hang_up()?;
+        let (answer, interrupted) = signals.during(|| line.now(), || client.resize_volume(&name, size));
+        let unanswered = |why: String| VolumeError::GrowthUnanswered { volume: name.clone(), size, why };
+        let goes_on = |why: Option<String>| VolumeError::GrowthGoesOn { volume: name.clone(), size, why };
+        match answer {
+            Some(Err(ClientError::Io { source, .. })) => return Err(unanswered(source.to_string()).into()),
+            Some(answer) => answer?,
+            None => return Err(unanswered("interrupted".into()).into()),
+        }
+        if interrupted {
+            return Err(goes_on(None).into());
+        }
         let until = Instant::now() + PATIENCE;
         loop {
-            let found = client.volume(&name)?;
+            let found = match client.volume(&name) {
+                Err(ClientError::Io { source, .. }) => return Err(goes_on(Some(source.to_string())).into()),
+                found => found?,
+            };
             let grows = growing(&found);
             if found.size >= size && grows.is_none() {
                 break;
@@ -62,7 +77,9 @@ impl Resize {
                 let waits_for = grows.map(|grows| grows.waits_for).unwrap_or_default();
                 return Err(VolumeError::NotGrown { volume: name, size, waits_for }.into());
             }
-            thread::sleep(LOOK);
+            if signals.end_within(LOOK) {
+                return Err(goes_on(None).into());
+            }
         }
         let resized = Resized { volume: name, size, before };
         output::print_either(json, &resized, || {
@@ -72,7 +89,7 @@ impl Resize {
             }
             format!(
                 "volume       {volume}\n\
-                 size         {} ({size} bytes), was {}\n\
+                 size         {} ({size} bytes), was {} ({before} bytes)\n\
                  clients      see it when they connect or attach anew\n",
                 size::human(*size),
                 size::human(*before)

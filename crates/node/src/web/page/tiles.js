@@ -12,12 +12,14 @@ export function draw(model) {
   const { look, shown: ring } = model;
   const from = model.now() - RECENT;
   const recent = (field) => ring.sum(field, from);
-  const seconds = Math.min(RECENT, recent("seconds")) || 1;
+  // None before there are two looks: that is not the same as nothing.
+  const seconds = Math.min(RECENT, recent("seconds"));
+  const perSecond = (field) => (seconds ? byteRate(recent(field) / seconds) : "–");
   const reads = recent("local_hits") + recent("remote_hits") + recent("disk_reads");
-  const hits = reads ? `${percent(recent("local_hits"), reads)} own cache, ${percent(recent("remote_hits"), reads)} another node's` : "no read in the last minute";
+  const hits = reads ? `${percent(recent("local_hits"), reads)} own cache, ${percent(recent("remote_hits"), reads)} another node's` : seconds ? "no read in the last minute" : "being measured …";
   const content = [
     ["Reads without the disk", percent(reads - recent("disk_reads"), reads), hits.replaceAll(" %", "\u00a0%")],
-    ["Clients read", byteRate(recent("bytes_read") / seconds), `and write ${byteRate(recent("bytes_written") / seconds)}`],
+    ["Clients read", perSecond("bytes_read"), `and write ${perSecond("bytes_written")}`],
     ...({ node: ofNode, volume: ofVolume }[look?.kind] ?? ofAll)(model, { recent }),
   ];
   byId("tiles").replaceChildren(...content.map(([name, value, note]) =>
