@@ -284,6 +284,13 @@ pub enum Change {
         /// The size, in bytes.
         bytes: u64,
     },
+    /// Tell whether the disk of a column that the map has in sync was put back to an earlier image.
+    ColumnPutBack {
+        /// The column.
+        column: ToldColumn,
+        /// The epoch of the image; None: the disk has all that the map says.
+        epoch: Option<u64>,
+    },
     /// Tell that the primary of a group takes commands up to its new size.
     SizeServed {
         /// The member that has it.
@@ -306,7 +313,8 @@ pub enum Change {
         #[serde(default, skip_serializing_if = "Vec::is_empty", with = "uuid_list")]
         to: Vec<Uuid>,
     },
-    /// Give up all other histories of a volume for what the copy of a node has. Refused while a node with a copy in sync lives.
+    /// Give up all other histories of a volume for what the copy of a node has. Refused while a node lives whose copy is in sync, and was not put
+    /// back to an earlier image.
     ForceMap {
         /// The volume.
         volume: String,
@@ -376,6 +384,7 @@ impl Change {
             | Self::PutManagedDisk { seat, .. }
             | Self::ColumnMade(ToldColumn { seat, .. })
             | Self::ColumnGrown { column: ToldColumn { seat, .. }, .. }
+            | Self::ColumnPutBack { column: ToldColumn { seat, .. }, .. }
             | Self::SizeServed { seat, .. }
             | Self::ColumnRemoved(ToldColumn { seat, .. }) => Some(seat),
             Self::Expire

@@ -772,6 +772,18 @@ pub enum Refusal {
         /// The disk of the copy, as `NODE:DISK`.
         copy: String,
     },
+    /// No copy has what a new one is to be filled with.
+    #[error(
+        "no copy of volume `{volume}` can be replaced: those in sync ({}) were put back to earlier images, so that a new one cannot be filled; \
+         bring their disks back as they were, or choose the copy that is to be the truth with `cards volume force`",
+        copies.join(", ")
+    )]
+    NoSource {
+        /// The volume.
+        volume: String,
+        /// The disks of the copies in sync, as `NODE:DISK`.
+        copies: Vec<String>,
+    },
     /// The node of the copy is not there.
     #[error(
         "node `{node}` is not joined, and volume `{volume}` cannot be served from its copy; start it first"

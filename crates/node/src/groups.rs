@@ -11,6 +11,7 @@
 //! | `failed` | copies that are given up here because their disk has failed |
 //! | `exclusivity` | which card has a group's volume for itself, as the registry keeps it |
 //! | `place` | columns that take the place of others |
+//! | `put_back` | copies whose disks were put back to earlier images |
 //! | `register` | the group's questions to the registry |
 //! | `shown` | how a mirrored volume stands, for people |
 
@@ -21,6 +22,7 @@ mod exclusivity;
 mod failed;
 mod news;
 mod place;
+mod put_back;
 mod register;
 mod shown;
 
@@ -38,6 +40,7 @@ use crate::node::groups::Hosted;
 use crate::node::{Event, Inbox, Local, Node};
 
 pub(crate) use exclusivity::ask as ask_exclusivity;
+pub(crate) use put_back::AllPutBack;
 pub(crate) use register::Registers;
 pub(crate) use shown::mirror;
 

@@ -221,12 +221,19 @@ fn standing(
     let link = &node.links[usize::from(disk_node.0)];
     let up = disk_node == node.me || link.is_up();
     let silent_s = silent_s(node, link).filter(|_| up && disk_node != node.me);
+    let old = node.groups.get(spec.id).and_then(|known| node.all_put_back(&known));
     match card.map(|card| card.state()) {
         _ if node.is_gone(spec.id) => (VolumeState::Offline, Some(gone(node, spec))),
         Some(CardState::Refused(_, reason)) => (VolumeState::Refused, Some(reason)),
         _ if node.lost_lead(spec.id).is_some() => {
             let lost = node.lost_lead(spec.id);
             (VolumeState::Offline, lost.map(|failed| lost_copy(node, &failed)))
+        }
+        _ if old.is_some() => {
+            let reason = old.map(|old| {
+                format!("{}: requests wait, then EIO after disk_wait; {}", old.described(), old.remedy())
+            });
+            (VolumeState::Offline, reason)
         }
         _ if !up => {
             let reason = format!(

@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 
-use cards_array::group::{Map, State};
+use cards_array::group::{Map, MapColumn, State};
 use cards_core::NodeId;
 use cards_layout::format::{UNIT, Uuid};
 
@@ -98,6 +98,13 @@ pub(super) fn column_grown(draft: &mut Draft<'_>, told: &ToldColumn, bytes: u64)
 pub(super) fn map_changed(draft: &mut Draft<'_>, group: &GroupVolume, map: &Map) {
     let mut next = group.clone();
     is_made(&mut next, Some(map));
+    // A disk that was put back leads nothing, and is filled as soon as others count on it no more.
+    for (number, column) in (0..).zip(&mut next.columns) {
+        let is_sound = |held: &MapColumn| held.node == map.primary.node || held.state != State::Sync;
+        if map.column(number).is_none_or(is_sound) {
+            column.put_back = None;
+        }
+    }
     if next != *group {
         draft.write(Write::Put(Record::Group(next)));
     }

@@ -142,6 +142,7 @@ impl Local {
         }
         self.end_left(of, known, map);
         self.host(of, known, map);
+        self.note_put_back(of, map);
         self.place_group(of);
     }
 

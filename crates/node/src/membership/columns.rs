@@ -90,6 +90,7 @@ impl Look<'_> {
             for (number, column) in group.columns_at(&self.seat.name) {
                 note(self.settle(group, number, column).await);
                 note(self.grow(group, number, column).await);
+                note(self.tell_put_back(group, number, column).await);
             }
             note(self.serve_growth(group).await);
         }
@@ -263,6 +264,19 @@ impl Look<'_> {
         let what = || format!("the growth of the copy of volume {volume}");
         let column = self.told(group, column, managed.free_bytes());
         self.submit(Change::ColumnGrown { column, bytes }, what).await
+    }
+
+    /// Tells the registry whether the disk of a column was put back to an earlier image, if it knows something else.
+    async fn tell_put_back(&self, group: &GroupVolume, number: u8, column: &GroupColumn) -> Result<(), String> {
+        let found = self.node.groups.found_put_back(group.pg());
+        let Some(epoch) = found.filter(|epoch| *epoch != column.put_back && self.is_in_map(group, number))
+        else {
+            return Ok(());
+        };
+        let Ok(managed) = self.disk_of(group, column) else { return Ok(()) };
+        let what = || format!("what was found of the copy of volume {}", group.volume());
+        let column = self.told(group, column, managed.free_bytes());
+        self.submit(Change::ColumnPutBack { column, epoch }, what).await
     }
 
     /// Has the primary of a group, if that is this process, take commands up to the new size, and says so.

@@ -133,6 +133,7 @@ impl Session {
                     self.columns.notify_one();
                 }
                 Order::Look => self.look.notify_one(),
+                Order::LookAtColumns => self.columns.notify_one(),
                 Order::Forget { name, with_disks, done } => {
                     let _ = done.send(forget::forget(&self, &name, with_disks).await);
                 }

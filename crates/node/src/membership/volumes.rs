@@ -350,6 +350,7 @@ mod tests {
             state: ColumnState::Made,
             replaces: None,
             grown: false,
+            put_back: None,
         };
         assert_eq!(has_disk("data", &column, Ok(vec![Uuid([2; 16]).to_string(), disk.to_string()])), Ok(()));
         let other = has_disk("data", &column, Ok(vec![Uuid([2; 16]).to_string()])).unwrap_err();

@@ -69,8 +69,8 @@ pub(crate) enum VolumeError {
     #[error("volume {volume:?}: the copy at node {node} is {state}, and is not to be forced")]
     NotStale { volume: String, node: String, state: CopyState },
     #[error(
-        "volume {volume:?}: the copy at node {node} {has}. What was written since is lost for ever, also if {gone} back. If that is what you \
-         want, add --force={volume}@{since}"
+        "volume {volume:?}: the copy at node {node} {has}. What was written since is lost for ever{gone}. If that is what you want, add \
+         --force={volume}@{since}"
     )]
     ForceNotTyped { volume: String, node: String, has: String, gone: String, since: u64 },
     #[error(
