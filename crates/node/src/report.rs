@@ -229,12 +229,7 @@ fn standing(
             let lost = node.lost_lead(spec.id);
             (VolumeState::Offline, lost.map(|failed| lost_copy(node, &failed)))
         }
-        _ if old.is_some() => {
-            let reason = old.map(|old| {
-                format!("{}: requests wait, then EIO after disk_wait; {}", old.described(), old.remedy())
-            });
-            (VolumeState::Offline, reason)
-        }
+        _ if old.is_some() => (VolumeState::Offline, old.map(|old| old.reason())),
         _ if !up => {
             let reason = format!(
                 "its disk node {0} does not answer; see node {0} in `cards status`",

@@ -136,10 +136,11 @@ Examples:
   cards volume replace data --from n2:fast --to n4:fast
   cards volume replace data --from n2 --json | jq -r .to")]
     Replace(members::Replace),
-    /// Choose a stale copy as the truth, because all copies in sync are gone for good; what it has missed is lost
+    /// Choose a copy as the truth, because all copies in sync are gone for good, or earlier images; what it lacks is lost
     #[command(after_help = "\
 Only for a volume whose copies in sync will never come back: wait for them, if they may. It is refused while the node of one
-is there. A node with such a copy that is only cut off must be stopped first: it might go on serving its clients. If it comes
+is there, unless its disk was put back to an earlier image: such an image may be chosen, too. A node with a copy in sync
+that is only cut off must be stopped first: it might go on serving its clients. If it comes
 back later, its copy is filled from the chosen one, and what only it had is lost: two histories are never merged. Without
 --force the command says what the copy has, and what to type.
 

@@ -243,11 +243,7 @@ pub(super) fn column_made(draft: &mut Draft<'_>, told: &ToldColumn) -> Result<()
 }
 
 /// A column is an earlier image, or is none any more.
-pub(super) fn put_back(
-    draft: &mut Draft<'_>,
-    told: &ToldColumn,
-    epoch: Option<u64>,
-) -> Result<(), Refusal> {
+pub(super) fn put_back(draft: &mut Draft<'_>, told: &ToldColumn, epoch: Option<u64>) -> Result<(), Refusal> {
     let registry = draft.registry;
     draft.live(&told.seat)?;
     let (group, position) = registry.column_of(told)?;

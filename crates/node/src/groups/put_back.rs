@@ -33,6 +33,11 @@ impl Node {
         let volume = known.record.name.clone();
         (!copies.is_empty()).then_some(AllPutBack { volume, copies, epoch: map.term.epoch })
     }
+    /// The first group of a volume of which that is so.
+    pub(crate) fn first_put_back(&self, volume: &str) -> Option<AllPutBack> {
+        let groups = self.groups.all().into_iter().filter(|known| known.record.volume() == volume);
+        groups.filter_map(|known| self.all_put_back(&known)).next()
+    }
 }
 
 /// A group whose copies in sync are all earlier images.
@@ -52,6 +57,11 @@ impl AllPutBack {
             _ => ("all its copies in sync were put back to earlier images", self.copies.join(", ")),
         };
         format!("{images}: {copies}, and the volume is at epoch {}", self.epoch)
+    }
+
+    /// The same, and what clients see of it.
+    pub(crate) fn reason(&self) -> String {
+        format!("{}: requests wait, then EIO after disk_wait; {}", self.described(), self.remedy())
     }
 
     /// What is to be done.

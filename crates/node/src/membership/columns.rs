@@ -267,7 +267,12 @@ impl Look<'_> {
     }
 
     /// Tells the registry whether the disk of a column was put back to an earlier image, if it knows something else.
-    async fn tell_put_back(&self, group: &GroupVolume, number: u8, column: &GroupColumn) -> Result<(), String> {
+    async fn tell_put_back(
+        &self,
+        group: &GroupVolume,
+        number: u8,
+        column: &GroupColumn,
+    ) -> Result<(), String> {
         let found = self.node.groups.found_put_back(group.pg());
         let Some(epoch) = found.filter(|epoch| *epoch != column.put_back && self.is_in_map(group, number))
         else {

@@ -260,7 +260,8 @@ fn disks(text: &mut Exposition, node: &Node) {
     let help = "Bytes that this node has copied to other copies of mirrored volumes, which had missed them.";
     let copied: u64 = node.copies.list().iter().map(|copy| copy.copied()).sum();
     text.counter("cards_mirror_copied_bytes", help).sample(&[], copied);
-    let help = "Copies of mirrored volumes that were put back to earlier images while they counted as in sync.";
+    let help =
+        "Copies of mirrored volumes that were put back to earlier images while they counted as in sync.";
     text.gauge("cards_copies_put_back", help).sample(&[], copies_put_back(node));
     type Room = fn(&cards_admin::Room) -> u64;
     let families: [(&str, &str, Room); 2] = [

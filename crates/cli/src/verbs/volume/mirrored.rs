@@ -3,7 +3,9 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cards_admin::{Client, ClientError, CopyState, Mirror, MirrorState, NewVolume, RefusalKind, Striped, Volume};
+use cards_admin::{
+    Client, ClientError, CopyState, Mirror, MirrorState, NewVolume, RefusalKind, Striped, Volume,
+};
 use cards_config::size;
 use cards_layout::layout::Layout;
 use serde::Serialize;
