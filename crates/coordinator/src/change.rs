@@ -277,6 +277,11 @@ pub enum Change {
         /// The size, in bytes.
         bytes: u64,
     },
+    /// Have a volume keep the size that it has. Refused when all its columns have the new one.
+    CancelGrowth {
+        /// Its name.
+        volume: String,
+    },
     /// Tell that the column of a group that grows has its new size on its disk, durably.
     ColumnGrown {
         /// The column.
@@ -400,6 +405,7 @@ impl Change {
             | Self::CreateStriped(_)
             | Self::RemoveGroup { .. }
             | Self::GrowVolume { .. }
+            | Self::CancelGrowth { .. }
             | Self::ReplaceColumn { .. }
             | Self::ForceMap { .. }
             | Self::PutMap(_)

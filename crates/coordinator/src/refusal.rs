@@ -530,9 +530,20 @@ pub enum Refusal {
     },
     /// The volume becomes larger already.
     #[error(
-        "volume `{volume}` is growing to {bytes} bytes already; `cards volume show {volume}` says what it waits for. Try again when it has that size"
+        "volume `{volume}` is growing to {bytes} bytes already; `cards volume show {volume}` says what it waits for. Try again when it has that \
+         size, or keep the one that it has: `cards volume resize {volume} --cancel`"
     )]
     Growing {
+        /// The volume.
+        volume: String,
+        /// The size that it is to have.
+        bytes: u64,
+    },
+    /// The volume has its new size in a moment.
+    #[error(
+        "all of volume `{volume}` has the space for {bytes} bytes, and it has that size in a moment: it cannot be cancelled any more"
+    )]
+    GrowthMade {
         /// The volume.
         volume: String,
         /// The size that it is to have.

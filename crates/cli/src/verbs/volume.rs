@@ -115,13 +115,14 @@ Examples:
 Each node gives its copies the space on the disks that they are on, all zero, and what was there stays. The volume has its old
 size until all of it can be used, then the new one; a node that is down or killed meanwhile is waited for, and the rest goes
 on by itself. The disks must have room, all copies must be in sync, and their nodes up. It does not become smaller: create
-another volume for that, and copy.
+another volume for that, and copy. --cancel ends a growth that waits, for a node that does not come back, say.
 
 Clients that are connected go on with the size that they know. NBD clients see the new one when they connect anew (nbd-client:
 -d, then again), local devices after `cards detach` and `cards attach`; then grow what is on it (resize2fs, xfs_growfs).
 
 Examples:
   cards volume resize data 20G
+  cards volume resize data --cancel
   cards volume resize big 1T --json | jq .size")]
     Resize(resize::Resize),
     /// Replace a copy of a volume by one on another managed disk, while the volume serves

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use crate::harness::cluster::Cluster;
 use crate::harness::plan::Plan;
 use crate::harness::{LONG, MIB, content, eventually, scratch};
 use crate::metrics::metrics;
@@ -187,4 +188,58 @@ fn the_only_copy_in_sync_is_an_image() {
     scene.cluster.node(first).kill();
     let found = export.read(0, MIB as usize).expect("the other one was filled");
     content::check(&found, 0, OLD);
+}
+
+/// The only copy of a part is from before the volume has grown.
+#[test]
+fn a_part_of_raid0_that_is_smaller_than_the_volume_is_served_only_when_it_is_forced() {
+    let dir = scratch();
+    let mut cluster = cluster_by(Plan { disk_wait: "5s", ..Plan::new(dir.path(), 3) }, None);
+    let create =
+        ["volume", "create", "data", "--size", "16M", "--layout", "raid0", "--on", "n1:fast1,n2:fast2"];
+    at(&mut cluster, 1, &create).ok();
+    for number in 1..=3 {
+        eventually(&format!("n{number} knows the volume"), LONG, || {
+            (volume(&mut cluster, number)["state"] == "ready").then_some(())
+        });
+        at(&mut cluster, number, &["volume", "attach", "data"]).ok();
+    }
+    let export = cluster.export(3, "data");
+    let mut client = export.open();
+    client.socket.limit(LONG).unwrap();
+    client.write(0, &content::bytes(0, MIB as usize, OLD)).unwrap();
+    client.flush().unwrap();
+    client.close();
+    let (disk, aside) = (dir.path().join("fast1.img"), dir.path().join("aside.img"));
+    cluster.node(1).pause();
+    fs::copy(&disk, &aside).unwrap();
+    cluster.node(1).resume();
+    at(&mut cluster, 3, &["volume", "resize", "data", "32M"]).ok();
+    cluster.node(1).kill();
+    fs::rename(aside, disk).unwrap();
+    cluster.node(1).restart();
+    let part = eventually("n3 says which part is an image", LONG, || {
+        let parts = volume(&mut cluster, 3)["striped"]["parts"].as_array()?.clone();
+        let old = |part: &Value| part["copies"][0]["state"] == "put_back";
+        parts.into_iter().find(old).map(|part| part["part"].clone())
+    });
+    for number in [1, 3] {
+        let status = at(&mut cluster, number, &["status"]).stdout;
+        let line = status.lines().next().unwrap_or_default();
+        assert!(line.contains("volume data:") && line.contains("n1:fast1 (of epoch "), "{status}");
+        assert!(status.contains(&format!("cards volume force data/{part} --from NODE")), "{status}");
+    }
+    let force = |cluster: &mut Cluster, more: &[&str]| {
+        let name = format!("data/{part}");
+        at(cluster, 3, &[&["volume", "force", &name, "--from", "n1"], more].concat())
+    };
+    let untyped = force(&mut cluster, &[]).fails();
+    let word = untyped.stderr.split("--force=").nth(1).expect("what to type").trim().to_owned();
+    eventually("it is forced when its node is connected", LONG, || {
+        force(&mut cluster, &[&format!("--force={word}")]).status.success().then_some(())
+    });
+    let found = eventually("the image is served", LONG, || export.read(0, MIB as usize).ok());
+    content::check(&found, 0, OLD);
+    let found = eventually("what is new is there", LONG, || export.read(16 * MIB, 16 * MIB as usize).ok());
+    assert!(found.iter().all(|byte| *byte == 0), "what is new is zero");
 }

@@ -77,6 +77,25 @@ pub(super) fn grow(draft: &mut Draft<'_>, name: &str, bytes: u64) -> Result<(), 
     Ok(())
 }
 
+/// A volume keeps the size that it has. Columns that have grown stay as large: nothing was written there, and a later growth finds it.
+pub(super) fn cancel(draft: &mut Draft<'_>, name: &str) -> Result<(), Refusal> {
+    let registry = draft.registry;
+    let whole = Whole::of(registry, name)?;
+    // The answer to the first was lost.
+    let Some(bytes) = whole.grows_to() else { return Ok(()) };
+    // A group of several takes commands for it, perhaps, and no client sends one that does not know that all of them do.
+    if whole.parts.iter().all(|part| part.grows.is_none_or(|growth| growth.made)) {
+        return Err(Refusal::GrowthMade { volume: name.to_owned(), bytes });
+    }
+    for part in whole.parts.iter().filter(|part| part.grows.is_some()) {
+        draft.write(Write::Put(Record::Group(without_growth(part))));
+    }
+    if let Some(striped) = whole.striped {
+        draft.write(Write::Put(Record::Striped(StripedVolume { grows_to: None, ..striped.clone() })));
+    }
+    Ok(())
+}
+
 /// A column has the size that its group is to have.
 pub(super) fn column_grown(draft: &mut Draft<'_>, told: &ToldColumn, bytes: u64) -> Result<(), Refusal> {
     let registry = draft.registry;

@@ -245,10 +245,26 @@ impl Look<'_> {
         if !is_awaited && !is_small {
             return Ok(());
         }
-        managed.grow_column(key, bytes).await.map_err(|error| {
+        // Its size is what shows that: it stays until its group has seen it, and a person has forced it or the map counts on it no more.
+        let least = if column.grown { bytes } else { group.served_bytes() };
+        let was_larger = managed.columns().iter().any(|there| there.key() == key && there.bytes < least);
+        if was_larger && self.is_in_map(group, number) {
+            match self.node.groups.found_put_back(group.pg()) {
+                Some(None) => {}
+                Some(Some(_)) => return Ok(()),
+                None => {
+                    self.waits.set(true);
+                    return Ok(());
+                }
+            }
+        }
+        // After a growth that was cancelled it may be larger.
+        let is_large = managed.columns().iter().any(|there| there.key() == key && there.bytes > bytes);
+        let grown = if is_large { Ok(()) } else { managed.grow_column(key, bytes).await };
+        grown.map_err(|error| {
             format!(
-                "volume {volume} is to grow to {bytes} bytes, and its copy on managed disk {disk} does not: {error}; make room there, or run \
-                 `cards volume replace {volume} --from {}`",
+                "volume {volume} is to grow to {bytes} bytes, and its copy on managed disk {disk} does not: {error}; make room there, run `cards \
+                 volume replace {volume} --from {}`, or keep its size: `cards volume resize {volume} --cancel`",
                 column.place()
             )
         })?;
@@ -398,7 +414,9 @@ async fn make(managed: &Managed, group: &GroupVolume, number: u8) -> Result<(), 
     let Some(column) = column_of(group, number) else {
         return Err("its name cannot be written to a disk".into());
     };
-    if managed.columns().contains(&column) {
+    // It may be larger: the group was to grow when it was made, and is not any more.
+    let is_there = |there: &ManagedColumn| ManagedColumn { bytes: column.bytes, ..there.clone() } == column;
+    if managed.columns().iter().any(|there| is_there(there) && there.bytes >= column.bytes) {
         return Ok(());
     }
     managed.create_column(&column).await.map_err(|error: ManagedError| error.to_string())

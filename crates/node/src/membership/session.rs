@@ -180,6 +180,14 @@ impl Session {
                         let _ = done.send(volumes::grow(&session, volume, bytes).await);
                     });
                 }
+                Order::CancelGrowth { volume, done } => {
+                    let session = Rc::clone(&self);
+                    tokio::task::spawn_local(async move {
+                        let cancelled = session.coordinator.submit(Change::CancelGrowth { volume }).await;
+                        let _ =
+                            done.send(cancelled.map(drop).map_err(|error| volumes::failed(&session, error)));
+                    });
+                }
                 Order::ReplaceCopy { volume, from, to, done } => {
                     let session = Rc::clone(&self);
                     tokio::task::spawn_local(async move {

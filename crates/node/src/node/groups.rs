@@ -144,13 +144,8 @@ impl Groups {
     }
 
     /// The same is found of the copy here. Says whether that is news.
-    pub(crate) fn note_put_back(&self, of: PgId, found: Option<Option<u64>>) -> bool {
-        let mut all = self.put_back();
-        let before = match found {
-            Some(found) => all.insert(of, found),
-            None => all.remove(&of),
-        };
-        before.flatten() != found.flatten()
+    pub(crate) fn note_put_back(&self, of: PgId, found: Option<u64>) -> bool {
+        self.put_back().insert(of, found) != Some(found)
     }
 
     /// There is no copy here any more.

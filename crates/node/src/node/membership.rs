@@ -93,6 +93,13 @@ pub(crate) enum Order {
         /// How it went.
         done: oneshot::Sender<Result<(), String>>,
     },
+    /// Have such a volume keep its size.
+    CancelGrowth {
+        /// Its name.
+        volume: String,
+        /// How it went.
+        done: oneshot::Sender<Result<(), String>>,
+    },
     /// Have a copy of such a volume replaced by one on another disk.
     ReplaceCopy {
         /// The volume.

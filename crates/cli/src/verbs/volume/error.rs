@@ -51,12 +51,14 @@ pub(crate) enum VolumeError {
     NotMade { volume: String, waits_for: Vec<String> },
     #[error(
         "volume {volume:?} is growing to {size} bytes, and has its old size until {} done {}; start {}, where `cards status` says what is wrong. It \
-         goes on by itself: see `cards volume show {volume}`",
+         goes on by itself: see `cards volume show {volume}`. `cards volume resize {volume} --cancel` keeps the size that it has",
         have(waits_for),
         if waits_for.len() == 1 { "its part" } else { "their parts" },
         if waits_for.len() == 1 { "it if it is down" } else { "those that are down" }
     )]
     NotGrown { volume: String, size: u64, waits_for: Vec<String> },
+    #[error("volume {volume:?} has {size} bytes and is not growing: there is nothing to cancel")]
+    NotGrowing { volume: String, size: u64 },
     #[error("volume {volume:?} is on one disk of node {node}: it has no other copies")]
     NoCopies { volume: String, node: String },
     #[error(
