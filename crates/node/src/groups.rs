@@ -281,7 +281,8 @@ impl Local {
         for of in called {
             let changed = self.groups.borrow_mut().get_mut(&of).and_then(|hosted| {
                 let was_outdated = std::mem::replace(&mut hosted.is_outdated, hosted.group.is_outdated());
-                if hosted.is_outdated && !was_outdated {
+                // Of a disk that has failed that is said.
+                if hosted.is_outdated && !was_outdated && self.node.groups.failed_copy(of).is_none() {
                     self.tell_outdated(of);
                 }
                 // A right that is not that of the core's term is none.
