@@ -222,6 +222,14 @@ impl Client {
         self.done(&Request::ResizeVolume { volume: name.into(), size })
     }
 
+    /// Has a volume that becomes larger keep the size that it has.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn cancel_resize(&mut self, name: &str) -> Result<(), ClientError> {
+        self.done(&Request::CancelResize { volume: name.into() })
+    }
+
     /// Has a copy of a volume replaced by one on another managed disk.
     ///
     /// # Errors

@@ -117,6 +117,11 @@ pub enum Request {
         /// The size, in bytes: a multiple of 4096.
         size: u64,
     },
+    /// Have such a volume that becomes larger keep the size that it has: [`Reply::Done`].
+    CancelResize {
+        /// Its name.
+        volume: String,
+    },
     /// Have a copy of such a volume replaced by one on another managed disk, while it serves: [`Reply::Done`]. The copy is made, filled
     /// and in sync some time later: see [`Volume::mirror`].
     ReplaceCopy {
@@ -454,6 +459,7 @@ mod tests {
             }),
             Request::RemoveVolume { volume: "data".into() },
             Request::ResizeVolume { volume: "data".into(), size: 1 << 31 },
+            Request::CancelResize { volume: "data".into() },
             Request::ReplaceCopy { volume: "data".into(), from: "n1".into(), to: Some("n4:fast".into()) },
             Request::ForceVolume { volume: "data".into(), node: "n2".into(), epoch: 7 },
             Request::Limit {

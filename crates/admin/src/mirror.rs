@@ -222,7 +222,8 @@ pub struct MirrorCopy {
     pub disk_uuid: String,
     /// What it has.
     pub state: CopyState,
-    /// Of a copy that is stale or being filled: the epoch of the map up to which it has everything; 0 if it has nothing for certain.
+    /// Of a copy that is stale or being filled: the epoch of the map up to which it has everything; 0 if it has nothing for certain. Of one whose
+    /// disk was put back: the epoch of the image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<u64>,
     /// The disk of the copy that takes its place, as `NODE:DISK`: this one leaves.
@@ -246,6 +247,8 @@ pub enum CopyState {
     Filling,
     /// Its node has given it up, because its disk has failed.
     Failed,
+    /// Its disk was put back to an earlier image, while it counted as in sync: it lacks writes, and is not used.
+    PutBack,
     /// It has no disk.
     NoDisk,
     /// The volume was removed, and its node has it still.
@@ -263,6 +266,7 @@ impl fmt::Display for CopyState {
             Self::Stale => "stale",
             Self::Filling => "being filled",
             Self::Failed => "given up",
+            Self::PutBack => "an earlier image",
             Self::NoDisk => "without a disk",
             Self::Removing => "being removed",
             Self::Removed => "removed",

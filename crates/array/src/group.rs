@@ -241,6 +241,15 @@ impl<P: Clone> Group<P> {
         self.column.is_outdated
     }
 
+    /// The epoch of which the disk of this column is an image, if by this map it was put back to one from before the columns in sync were sealed
+    /// for a later epoch. A person may force it; else it is used only after it has been filled.
+    #[must_use]
+    pub fn put_back(&self, map: &Map) -> Option<u64> {
+        let own = map.column_at(self.me.node).and_then(|number| map.column(number))?;
+        let is_in_sync = own.disk == self.column.disk && own.state == State::Sync;
+        (is_in_sync && self.column.is_behind(map)).then_some(self.column.record.sealed_epoch)
+    }
+
     /// The node whose process was the primary before this one, which took over because it had heard nothing of it for a promise: nobody
     /// need wait for its word that it uses no copies. Its right has ended in that time; and so have the leases of cards that an
     /// earlier primary had granted it, because these are no longer than a promise allows, or it had been the primary for longer than they
@@ -550,6 +559,7 @@ impl<P: Clone> Group<P> {
         let Some(own) = own else { return };
         self.rank = own.into();
         let state = map.columns[usize::from(own)].state;
+        self.column.hear_of_force(&map);
         if map.primary == self.me {
             if self.retired.is_none_or(|term| term < map.term) {
                 // Its own claim may be heard of before the register answers. Since the claim this column has promised nothing, so that what was true
@@ -595,6 +605,11 @@ impl<P: Clone> Group<P> {
         let mut map = map;
         if self.made.is(Mistake::TakeOverStale) {
             map.columns[self.rank as usize].state = State::Sync;
+        }
+        // Alone in sync, its disk says what all columns in sync were sealed for.
+        let Record { generation, sealed_epoch, .. } = self.column.record;
+        if map.in_sync().count() == 1 && generation == map.term.generation {
+            map.opened = map.opened.max(sealed_epoch);
         }
         if let Ok(next) = map.taken_over(self.me) {
             self.column.claims = Some(next.term);

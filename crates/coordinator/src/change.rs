@@ -277,12 +277,24 @@ pub enum Change {
         /// The size, in bytes.
         bytes: u64,
     },
+    /// Have a volume keep the size that it has. Refused when all its columns have the new one.
+    CancelGrowth {
+        /// Its name.
+        volume: String,
+    },
     /// Tell that the column of a group that grows has its new size on its disk, durably.
     ColumnGrown {
         /// The column.
         column: ToldColumn,
         /// The size, in bytes.
         bytes: u64,
+    },
+    /// Tell whether the disk of a column that the map has in sync was put back to an earlier image.
+    ColumnPutBack {
+        /// The column.
+        column: ToldColumn,
+        /// The epoch of the image; None: the disk has all that the map says.
+        epoch: Option<u64>,
     },
     /// Tell that the primary of a group takes commands up to its new size.
     SizeServed {
@@ -306,7 +318,8 @@ pub enum Change {
         #[serde(default, skip_serializing_if = "Vec::is_empty", with = "uuid_list")]
         to: Vec<Uuid>,
     },
-    /// Give up all other histories of a volume for what the copy of a node has. Refused while a node with a copy in sync lives.
+    /// Give up all other histories of a volume for what the copy of a node has. Refused while a node lives whose copy is in sync, and was not put
+    /// back to an earlier image.
     ForceMap {
         /// The volume.
         volume: String,
@@ -376,6 +389,7 @@ impl Change {
             | Self::PutManagedDisk { seat, .. }
             | Self::ColumnMade(ToldColumn { seat, .. })
             | Self::ColumnGrown { column: ToldColumn { seat, .. }, .. }
+            | Self::ColumnPutBack { column: ToldColumn { seat, .. }, .. }
             | Self::SizeServed { seat, .. }
             | Self::ColumnRemoved(ToldColumn { seat, .. }) => Some(seat),
             Self::Expire
@@ -391,6 +405,7 @@ impl Change {
             | Self::CreateStriped(_)
             | Self::RemoveGroup { .. }
             | Self::GrowVolume { .. }
+            | Self::CancelGrowth { .. }
             | Self::ReplaceColumn { .. }
             | Self::ForceMap { .. }
             | Self::PutMap(_)

@@ -530,9 +530,20 @@ pub enum Refusal {
     },
     /// The volume becomes larger already.
     #[error(
-        "volume `{volume}` is growing to {bytes} bytes already; `cards volume show {volume}` says what it waits for. Try again when it has that size"
+        "volume `{volume}` is growing to {bytes} bytes already; `cards volume show {volume}` says what it waits for. Try again when it has that \
+         size, or keep the one that it has: `cards volume resize {volume} --cancel`"
     )]
     Growing {
+        /// The volume.
+        volume: String,
+        /// The size that it is to have.
+        bytes: u64,
+    },
+    /// The volume has its new size in a moment.
+    #[error(
+        "all of volume `{volume}` has the space for {bytes} bytes, and it has that size in a moment: it cannot be cancelled any more"
+    )]
+    GrowthMade {
         /// The volume.
         volume: String,
         /// The size that it is to have.
@@ -772,6 +783,18 @@ pub enum Refusal {
         volume: String,
         /// The disk of the copy, as `NODE:DISK`.
         copy: String,
+    },
+    /// No copy has what a new one is to be filled with.
+    #[error(
+        "no copy of volume `{volume}` can be replaced: those in sync ({}) were put back to earlier images, so that a new one cannot be filled; \
+         bring their disks back as they were, or choose the copy that is to be the truth with `cards volume force`",
+        copies.join(", ")
+    )]
+    NoSource {
+        /// The volume.
+        volume: String,
+        /// The disks of the copies in sync, as `NODE:DISK`.
+        copies: Vec<String>,
     },
     /// The node of the copy is not there.
     #[error(

@@ -267,6 +267,8 @@ impl Registry {
             }
             Change::RemoveGroup { volume } => groups::remove(&mut draft, volume),
             Change::GrowVolume { volume, bytes } => growth::grow(&mut draft, volume, *bytes),
+            Change::CancelGrowth { volume } => growth::cancel(&mut draft, volume),
+            Change::ColumnPutBack { column, epoch } => groups::put_back(&mut draft, column, *epoch),
             Change::ColumnGrown { column, bytes } => growth::column_grown(&mut draft, column, *bytes),
             Change::SizeServed { seat, number, since, bytes } => {
                 growth::served(&mut draft, seat, *number, *since, *bytes)

@@ -657,3 +657,35 @@ fn a_stale_copy_is_forced_only_when_none_in_sync_is_there() {
     assert_eq!(map.columns[0].state, State::Stale { since: 0 });
     assert_eq!(map.columns[1].state, State::Sync);
 }
+
+#[test]
+fn a_copy_that_was_put_back_is_forced_and_replaces_nothing() {
+    let force = |epoch| Change::ForceMap { volume: "v".into(), node: "a".into(), epoch };
+    let old = |node: &str, disk, epoch| Change::ColumnPutBack { column: told(node, 9, disk, MIB), epoch };
+    let mut registry = with_volume();
+    do_all(&mut registry, [old("b", 2, Some(1))]);
+    // The other one has everything.
+    assert!(matches!(refused(&registry, &force(1)), Refusal::ForceNotNeeded { copy, .. } if copy == "a:d"));
+    do_all(&mut registry, [old("a", 1, Some(1))]);
+    let none = refused(&registry, &replace(1, None)).to_string();
+    assert!(none.contains("(b:d, a:d) were put back to earlier images"), "{none}");
+    do_all(&mut registry, [old("a", 1, None)]);
+    assert!(matches!(refused(&registry, &force(1)), Refusal::ForceNotNeeded { .. }), "it is back");
+    do_all(&mut registry, [old("a", 1, Some(1))]);
+    assert!(matches!(refused(&registry, &force(2)), Refusal::MapNotTaken { .. }));
+    do_all(&mut registry, [force(1), force(1)]);
+    let map = map_of(&registry);
+    assert_eq!((map.term, map.forced), (Term { generation: 2, epoch: 2 }, true));
+    assert_eq!(map.columns[0].state, State::Stale { since: 0 });
+    assert!(registry.view().groups["v"].columns.iter().all(|column| column.put_back.is_none()));
+}
+
+/// Nothing is said any more of a copy that leads, or that others do not count on.
+#[test]
+fn what_was_put_back_is_over_with_the_next_map() {
+    let mut registry = with_volume();
+    let old = |node: &str, disk| Change::ColumnPutBack { column: told(node, 9, disk, MIB), epoch: Some(1) };
+    do_all(&mut registry, [old("b", 2), old("a", 1)]);
+    change_map(&mut registry, |map| map.without(HOME, 1, 1, Marks(0)).unwrap());
+    assert!(registry.view().groups["v"].columns.iter().all(|column| column.put_back.is_none()));
+}

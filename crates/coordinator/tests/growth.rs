@@ -291,3 +291,26 @@ fn refusals_name_the_size_the_copy_or_the_node() {
     do_all(&mut made, [Change::CreateGroup(new_group("v", 9))]);
     assert!(matches!(refused(&made, &grow(5)), Refusal::NotMade { .. }));
 }
+
+#[test]
+fn a_growth_is_given_up_until_all_have_the_space() {
+    let mut registry = mirrored();
+    let cancel = || Change::CancelGrowth { volume: "v".into() };
+    do_all(&mut registry, [cancel(), grow(10)]);
+    let first = grown(&registry, 0, 10);
+    do_all(&mut registry, [first, cancel(), cancel()]);
+    let kept = group(&registry);
+    assert_eq!((kept.bytes, kept.served_bytes(), kept.grows), (4 * MIB, 4 * MIB, None));
+    assert!(kept.columns.iter().all(|column| !column.grown));
+    // What comes late changes nothing.
+    let late = [grown(&registry, 1, 10), served(&registry, &kept, 10)];
+    do_all(&mut registry, late);
+    assert_eq!(group(&registry), kept);
+    do_all(&mut registry, [grow(6)]);
+    let columns = [grown(&registry, 0, 6), grown(&registry, 1, 6)];
+    do_all(&mut registry, columns);
+    assert!(matches!(refused(&registry, &cancel()), Refusal::GrowthMade { bytes, .. } if bytes == 6 * MIB));
+    let now = served(&registry, &group(&registry), 6);
+    do_all(&mut registry, [now, cancel()]);
+    assert_eq!(group(&registry).bytes, 6 * MIB);
+}

@@ -98,7 +98,9 @@ fn group_change() -> impl Strategy<Value = Change> {
         2 => (name(), volume(), any::<bool>()).prop_map(|(name, volume, copies)| Change::CreateStriped(striped(&name, volume, copies))),
         1 => (name(), 1..4_u8).prop_map(|(volume, disk)| Change::ReplaceColumn { volume, from: uuid(disk), to: vec![] }),
         2 => (name(), larger()).prop_map(|(volume, bytes)| Change::GrowVolume { volume, bytes }),
+        1 => name().prop_map(|volume| Change::CancelGrowth { volume }),
         4 => (told(), larger()).prop_map(|(column, bytes)| Change::ColumnGrown { column, bytes }),
+        1 => (told(), prop::option::of(0..4_u64)).prop_map(|(column, epoch)| Change::ColumnPutBack { column, epoch }),
         3 => (a_seat(), number(), 1..4_u64, larger()).prop_map(|(seat, number, since, bytes)| {
             Change::SizeServed { seat, number, since, bytes }
         }),

@@ -137,9 +137,7 @@ pub enum JobError {
     )]
     Damaged { offset: u64, length: u64 },
     /// A managed disk could not keep its tables, or make durable what it had taken.
-    #[error(
-        "the managed disk has failed: it could not write its tables, or sync; see the kernel's log (dmesg), and restart the daemon"
-    )]
+    #[error("the managed disk has failed: it could not write its tables, or sync")]
     StoreFailed,
     /// What the operating system or the origin server answered.
     #[error("{}", io::Error::from_raw_os_error(*errno))]

@@ -256,6 +256,7 @@ async fn answer<'a>(
         Request::CreateVolume(new) => volumes::create(node, new).await,
         Request::RemoveVolume { volume } => volumes::remove(node, volume).await,
         Request::ResizeVolume { volume, size } => volumes::resize(node, volume, size).await,
+        Request::CancelResize { volume } => volumes::cancel_resize(node, volume).await,
         Request::ReplaceCopy { volume, from, to } => volumes::replace(node, volume, from, to).await,
         Request::ForceVolume { volume, node: of, epoch } => volumes::force(node, volume, of, epoch).await,
         Request::Attach { volume, mode, policy, read_ahead, takeover, claim } => {

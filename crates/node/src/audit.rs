@@ -22,6 +22,7 @@ impl Entry {
             | Request::CreateVolume(_)
             | Request::RemoveVolume { .. }
             | Request::ResizeVolume { .. }
+            | Request::CancelResize { .. }
             | Request::ReplaceCopy { .. }
             | Request::ForceVolume { .. }
             | Request::Limit { .. }

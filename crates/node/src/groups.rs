@@ -11,6 +11,7 @@
 //! | `failed` | copies that are given up here because their disk has failed |
 //! | `exclusivity` | which card has a group's volume for itself, as the registry keeps it |
 //! | `place` | columns that take the place of others |
+//! | `put_back` | copies whose disks were put back to earlier images |
 //! | `register` | the group's questions to the registry |
 //! | `shown` | how a mirrored volume stands, for people |
 
@@ -21,6 +22,7 @@ mod exclusivity;
 mod failed;
 mod news;
 mod place;
+mod put_back;
 mod register;
 mod shown;
 
@@ -38,6 +40,7 @@ use crate::node::groups::Hosted;
 use crate::node::{Event, Inbox, Local, Node};
 
 pub(crate) use exclusivity::ask as ask_exclusivity;
+pub(crate) use put_back::AllPutBack;
 pub(crate) use register::Registers;
 pub(crate) use shown::mirror;
 
@@ -278,7 +281,8 @@ impl Local {
         for of in called {
             let changed = self.groups.borrow_mut().get_mut(&of).and_then(|hosted| {
                 let was_outdated = std::mem::replace(&mut hosted.is_outdated, hosted.group.is_outdated());
-                if hosted.is_outdated && !was_outdated {
+                // Of a disk that has failed that is said.
+                if hosted.is_outdated && !was_outdated && self.node.groups.failed_copy(of).is_none() {
                     self.tell_outdated(of);
                 }
                 // A right that is not that of the core's term is none.

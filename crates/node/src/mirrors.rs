@@ -31,10 +31,10 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
             // A card waits for it here, which knows the name only.
             Some(volume) if volume.size == 0 => {
                 let attached = volume.attached.take();
-                *volume = Volume { attached, mirror, ..unattached(&known.record) };
+                *volume = Volume { attached, mirror, ..unattached(node, &known.record) };
             }
             Some(volume) => volume.mirror = mirror,
-            None => volumes.push(Volume { mirror, ..unattached(&known.record) }),
+            None => volumes.push(Volume { mirror, ..unattached(node, &known.record) }),
         }
     }
     for known in node.groups.all_striped() {
@@ -42,10 +42,10 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
         match volumes.iter_mut().find(|volume| volume.name == known.name) {
             Some(volume) if volume.size == 0 => {
                 let attached = volume.attached.take();
-                *volume = Volume { attached, striped, ..unready_striped(&known) };
+                *volume = Volume { attached, striped, ..unready_striped(node, &known) };
             }
             Some(volume) => volume.striped = striped,
-            None => volumes.push(Volume { striped, ..unready_striped(&known) }),
+            None => volumes.push(Volume { striped, ..unready_striped(node, &known) }),
         }
     }
     for volume in &mut volumes {
@@ -94,17 +94,18 @@ fn striped(node: &Node, record: &StripedVolume) -> Striped {
 }
 
 /// A volume over several groups, not all of which the core of this node knows.
-fn unready_striped(record: &StripedVolume) -> Volume {
+fn unready_striped(node: &Node, record: &StripedVolume) -> Volume {
     let reason = match record.state {
         GroupState::Making => "its parts are being made",
         GroupState::Ready => "the primaries of its parts have not all been heard yet",
         GroupState::Removing => "it was removed; its parts go when their nodes are there",
     };
-    waiting(&record.name, record.bytes, record.block_bytes, &record.policy, &record.modes, reason)
+    waiting(node, &record.name, record.bytes, record.block_bytes, &record.policy, &record.modes, reason)
 }
 
 /// A volume as the registry has it, and why it cannot be used yet, or any more.
 fn waiting(
+    node: &Node,
     name: &str,
     bytes: u64,
     block_bytes: u64,
@@ -112,6 +113,10 @@ fn waiting(
     modes: &BTreeSet<AttachMode>,
     reason: &str,
 ) -> Volume {
+    let (state, reason) = match node.first_put_back(name) {
+        Some(old) => (VolumeState::Offline, old.reason()),
+        None => (VolumeState::Waiting, reason.to_owned()),
+    };
     Volume {
         name: name.to_owned(),
         disk_node: None,
@@ -120,8 +125,8 @@ fn waiting(
         policy: policy.parse().ok(),
         coherence: None,
         read_only: Some(modes.iter().all(|mode| *mode == AttachMode::Ro)),
-        state: VolumeState::Waiting,
-        reason: Some(reason.to_owned()),
+        state,
+        reason: Some(reason),
         attached: None,
         cached_blocks: 0,
         io: cards_admin::Io::default(),
@@ -133,13 +138,13 @@ fn waiting(
 }
 
 /// A volume that the core of this node does not know.
-fn unattached(record: &GroupVolume) -> Volume {
+fn unattached(node: &Node, record: &GroupVolume) -> Volume {
     let reason = match record.state {
         GroupState::Making => "its copies are being made",
         GroupState::Ready => "its primary has not been heard yet",
         GroupState::Removing => "it was removed; its copies go when their nodes are there",
     };
-    waiting(&record.name, record.bytes, record.block_bytes, &record.policy, &record.modes, reason)
+    waiting(node, &record.name, record.bytes, record.block_bytes, &record.policy, &record.modes, reason)
 }
 
 /// How long a request waits for a volume that this node is about to know.
@@ -187,8 +192,12 @@ async fn registry_has(node: &Node, volume: &str) -> bool {
     disks.iter().any(|disk| disk.copies.iter().any(|copy| copy == volume))
 }
 
-/// Why a volume that is being made or removed cannot be attached.
+/// Why a volume that is being made or removed, or of which nothing is left but earlier images, cannot be attached.
 pub(crate) fn unready(node: &Node, volume: &str) -> Option<Refusal> {
+    if let Some(old) = node.first_put_back(volume) {
+        let message = format!("volume {volume}: {}; {}", old.described(), old.remedy());
+        return Some(Refusal { kind: RefusalKind::Failed, message });
+    }
     if let Some(known) = node.groups.striped(volume).filter(|known| known.state != GroupState::Ready) {
         let health = striped(node, &known).health();
         let message = format!("volume {volume} is {health}; see `cards volume show {volume}`");

@@ -221,6 +221,7 @@ fn standing(
     let link = &node.links[usize::from(disk_node.0)];
     let up = disk_node == node.me || link.is_up();
     let silent_s = silent_s(node, link).filter(|_| up && disk_node != node.me);
+    let old = node.groups.get(spec.id).and_then(|known| node.all_put_back(&known));
     match card.map(|card| card.state()) {
         _ if node.is_gone(spec.id) => (VolumeState::Offline, Some(gone(node, spec))),
         Some(CardState::Refused(_, reason)) => (VolumeState::Refused, Some(reason)),
@@ -228,6 +229,7 @@ fn standing(
             let lost = node.lost_lead(spec.id);
             (VolumeState::Offline, lost.map(|failed| lost_copy(node, &failed)))
         }
+        _ if old.is_some() => (VolumeState::Offline, old.map(|old| old.reason())),
         _ if !up => {
             let reason = format!(
                 "its disk node {0} does not answer; see node {0} in `cards status`",

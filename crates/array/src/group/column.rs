@@ -150,6 +150,12 @@ impl Column {
         map.opened > 0 && self.record.term() < opened && !self.made.is(Mistake::IgnoreMarks)
     }
 
+    /// A person who has given up all other histories for this column's takes its disk as it is.
+    pub(super) fn hear_of_force(&mut self, map: &Map) {
+        let is_taken = map.forced && self.record.generation < map.term.generation && !self.is_behind(map);
+        self.is_outdated &= !is_taken;
+    }
+
     fn gate(&self, term: Term) -> Gate {
         let sealed = self.sealed.as_ref().map(|map| map.term);
         let below = self.refused_below();
@@ -195,6 +201,7 @@ impl Column {
             return;
         }
         let is_in_sync = state.is_some_and(|column| column.state == State::Sync);
+        self.hear_of_force(&map);
         self.is_outdated = is_in_sync && (self.is_outdated || self.is_behind(&map));
         if self.sealing.as_ref().is_some_and(|sealing| sealing.term == term) {
             // The primary is there, and waits: nobody is to take over from it.

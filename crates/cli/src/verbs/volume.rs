@@ -115,13 +115,14 @@ Examples:
 Each node gives its copies the space on the disks that they are on, all zero, and what was there stays. The volume has its old
 size until all of it can be used, then the new one; a node that is down or killed meanwhile is waited for, and the rest goes
 on by itself. The disks must have room, all copies must be in sync, and their nodes up. It does not become smaller: create
-another volume for that, and copy.
+another volume for that, and copy. --cancel ends a growth that waits, for a node that does not come back, say.
 
 Clients that are connected go on with the size that they know. NBD clients see the new one when they connect anew (nbd-client:
 -d, then again), local devices after `cards detach` and `cards attach`; then grow what is on it (resize2fs, xfs_growfs).
 
 Examples:
   cards volume resize data 20G
+  cards volume resize data --cancel
   cards volume resize big 1T --json | jq .size")]
     Resize(resize::Resize),
     /// Replace a copy of a volume by one on another managed disk, while the volume serves
@@ -136,10 +137,11 @@ Examples:
   cards volume replace data --from n2:fast --to n4:fast
   cards volume replace data --from n2 --json | jq -r .to")]
     Replace(members::Replace),
-    /// Choose a stale copy as the truth, because all copies in sync are gone for good; what it has missed is lost
+    /// Choose a copy as the truth, because all copies in sync are gone for good, or earlier images; what it lacks is lost
     #[command(after_help = "\
 Only for a volume whose copies in sync will never come back: wait for them, if they may. It is refused while the node of one
-is there. A node with such a copy that is only cut off must be stopped first: it might go on serving its clients. If it comes
+is there, unless its disk was put back to an earlier image: such an image may be chosen, too. A node with a copy in sync
+that is only cut off must be stopped first: it might go on serving its clients. If it comes
 back later, its copy is filled from the chosen one, and what only it had is lost: two histories are never merged. Without
 --force the command says what the copy has, and what to type.
 

@@ -39,6 +39,7 @@ mod mirror;
 mod mirror_full;
 mod mirror_members;
 mod mirror_power;
+mod mirror_put_back;
 mod mirror_rot;
 mod mirror_scrubs;
 mod mirror_swap;

@@ -21,7 +21,16 @@ fn one_node(dir: &Path) -> Cluster {
 
 /// The API's socket beside the admin socket.
 fn api(cluster: &mut Cluster) -> PathBuf {
-    Path::new(&cluster.node(1).admin_socket()).with_file_name("api.sock")
+    api_of(cluster, 1)
+}
+
+fn api_of(cluster: &mut Cluster, number: usize) -> PathBuf {
+    Path::new(&cluster.node(number).admin_socket()).with_file_name("api.sock")
+}
+
+/// The metrics of a node.
+pub(crate) fn metrics(cluster: &mut Cluster, number: usize) -> String {
+    Scraper::connect(&api_of(cluster, number)).scrape()
 }
 
 /// Scrapes over one connection.

@@ -227,6 +227,64 @@ fn a_node_that_is_away_is_waited_for_and_the_status_says_so() {
 }
 
 /// Makes the volume and attaches it at all nodes.
+/// The node that a growth waits for is gone for good, and no other disk has room for the new size: the growth is given up, and the copy has a place.
+#[test]
+fn a_growth_is_given_up_and_the_copy_of_a_node_that_is_gone_is_replaced() {
+    let dir = scratch();
+    let mut scene = Scene::of(cluster_of(dir.path(), 3, None));
+    let (third, first) = (scene.third, scene.primary(1));
+    let other = scene.other(first);
+    let (old, new) = (16 * MIB, 48 * MIB);
+    let idle = at(&mut scene.cluster, third, &["volume", "resize", "data", "--cancel"]).fails();
+    assert!(idle.stderr.contains("is not growing: there is nothing to cancel"), "{idle}");
+    let fills = format!("n{third}:fast{third}");
+    let writer = Writer::begin(scene.cluster.export(first, "data"), false);
+    let reader = writer.reader(scene.cluster.export(third, "data"));
+    scene.cluster.node(other).pause();
+    let asks = ask(&mut scene.cluster, first, new);
+    eventually("it waits for the other node only", LONG, || {
+        let waits = volume(&mut scene.cluster, first)["mirror"]["grows"]["waits_for"].clone();
+        (waits == Value::from(vec![format!("n{other}")])).then_some(())
+    });
+    scene.cluster.node(other).kill();
+    let told = asks.join().unwrap().fails();
+    assert!(told.stderr.contains("cards volume resize data --cancel"), "{told}");
+    // What is left of the third disk is enough for the old size, and not for the new one.
+    let made = ["volume", "create", "more", "--size", "48M", "--layout", "linear", "--on", &fills];
+    at(&mut scene.cluster, third, &made).ok();
+    let replace = ["volume", "replace", "data", "--from", &format!("n{other}")];
+    let refused = at(&mut scene.cluster, third, &replace).fails();
+    assert!(refused.stderr.contains("needs 50331648 bytes"), "{refused}");
+    let kept = at(&mut scene.cluster, third, &["volume", "resize", "data", "--cancel"]).ok();
+    assert!(kept.stdout.contains("volume data keeps 16 MiB (16777216 bytes)"), "{kept}");
+    at(&mut scene.cluster, third, &replace).ok();
+    eventually("the copy is in sync at the third node", LONG, || {
+        let told = volume(&mut scene.cluster, third)["mirror"]["copies"].clone();
+        let is_it = |copy: &Value| copy["node"] == format!("n{third}") && copy["state"] == "in_sync";
+        told.as_array()?.iter().any(is_it).then_some(())
+    });
+    writer.goes_on(20);
+    let known = writer.end(reader);
+    assert_eq!(exported(&scene.cluster.export(first, "data")), old);
+    // It is back without its copy, and keeps the registry.
+    scene.cluster.node(other).restart();
+    scene.wait_in_sync();
+    scene.cluster.node(first).kill();
+    check_all(&scene.cluster.export(third, "data"), &known);
+    // A later growth finds the space where it was made before.
+    scene.cluster.node(first).restart();
+    at(&mut scene.cluster, first, &["volume", "attach", "data"]);
+    at(&mut scene.cluster, third, &["volume", "remove", "more", "--force=more"]).ok();
+    let later = 24 * MIB;
+    eventually("it has grown", LONG, || {
+        let done = at(&mut scene.cluster, third, &["volume", "resize", "data", &later.to_string()]);
+        done.status.success().then_some(())
+    });
+    let exports = [first, third].map(|number| scene.cluster.export(number, "data"));
+    eventually("its node knows the new size", LONG, || (exported(&exports[0]) == later).then_some(()));
+    is_new_space(&exports[0], &exports[1], old..later, 7);
+}
+
 fn make(cluster: &mut Cluster, nodes: usize, layout: &str, size: &str) {
     at(cluster, 1, &["volume", "create", "data", "--size", size, "--layout", layout]).ok();
     for number in 1..=nodes {

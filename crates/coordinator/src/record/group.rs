@@ -131,6 +131,10 @@ pub struct GroupColumn {
     /// While the group grows: it has the new size on its disk, or is made with it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub grown: bool,
+    /// Its node has found that the disk was put back to an image of this epoch: it has not every write, whatever the map says. Nothing is said of one
+    /// that is not in sync.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub put_back: Option<u64>,
 }
 
 impl GroupColumn {

@@ -80,6 +80,7 @@ fn each() -> Vec<Refusal> {
         Refusal::BadSize { volume: text(), bytes: u64::MAX, bytes_max: u64::MAX },
         Refusal::Shrinks { volume: text(), bytes: u64::MAX, wanted: u64::MAX },
         Refusal::Growing { volume: text(), bytes: u64::MAX },
+        Refusal::GrowthMade { volume: text(), bytes: u64::MAX },
         Refusal::NotInSync { volume: text(), copy: text() },
         Refusal::NoGrowth {
             volume: text(),
@@ -127,6 +128,7 @@ fn each() -> Vec<Refusal> {
         Refusal::NoNumber { volume: text(), copies_max: usize::MAX, copies: vec![text()] },
         Refusal::NotMade { volume: text(), state: GroupState::Making },
         Refusal::ForceNotNeeded { volume: text(), copy: text() },
+        Refusal::NoSource { volume: text(), copies: vec![text()] },
         Refusal::ForceAway { volume: text(), node: text() },
         Refusal::UnknownColumn { volume: text(), node: text(), disk: text() },
         Refusal::BeingRemoved { volume: text(), nodes: vec![text(), text()] },
@@ -186,6 +188,7 @@ const fn tag(refusal: &Refusal) -> &'static str {
         Refusal::BadSize { .. } => "bad-size",
         Refusal::Shrinks { .. } => "shrinks",
         Refusal::Growing { .. } => "growing",
+        Refusal::GrowthMade { .. } => "growth-made",
         Refusal::NotInSync { .. } => "not-in-sync",
         Refusal::NoGrowth { .. } => "no-growth",
         Refusal::BadCopies { .. } => "bad-copies",
@@ -204,6 +207,7 @@ const fn tag(refusal: &Refusal) -> &'static str {
         Refusal::NoNumber { .. } => "no-number",
         Refusal::NotMade { .. } => "not-made",
         Refusal::ForceNotNeeded { .. } => "force-not-needed",
+        Refusal::NoSource { .. } => "no-source",
         Refusal::ForceAway { .. } => "force-away",
         Refusal::UnknownColumn { .. } => "unknown-column",
         Refusal::BeingRemoved { .. } => "being-removed",
@@ -225,7 +229,7 @@ fn every_refusal_comes_back_from_json_as_it_was_under_its_tag() {
         assert_eq!(serde_json::from_str::<Refusal>(&json).unwrap(), refusal);
         tags.insert(tag(&refusal));
     }
-    assert_eq!(tags.len(), 71, "each once");
+    assert_eq!(tags.len(), 73, "each once");
 }
 
 #[test]

@@ -184,6 +184,7 @@ pub(super) fn new_column(disk: &ManagedDisk) -> GroupColumn {
         state: ColumnState::Missing,
         replaces: None,
         grown: false,
+        put_back: None,
     }
 }
 
@@ -238,6 +239,19 @@ pub(super) fn column_made(draft: &mut Draft<'_>, told: &ToldColumn) -> Result<()
     }
     draft.write(Write::Put(Record::Group(next)));
     has_free(draft, told);
+    Ok(())
+}
+
+/// A column is an earlier image, or is none any more.
+pub(super) fn put_back(draft: &mut Draft<'_>, told: &ToldColumn, epoch: Option<u64>) -> Result<(), Refusal> {
+    let registry = draft.registry;
+    draft.live(&told.seat)?;
+    let (group, position) = registry.column_of(told)?;
+    if group.columns[position].put_back != epoch {
+        let mut next = group.clone();
+        next.columns[position].put_back = epoch;
+        draft.write(Write::Put(Record::Group(next)));
+    }
     Ok(())
 }
 
@@ -393,6 +407,12 @@ pub(super) fn replace(
         return Err(Refusal::BeingReplaced { volume: name(), from: leaving.place(), by });
     }
     let state = map.column(number).map_or(State::None, |column| column.state);
+    let is_old = |number: u8| group.columns.get(usize::from(number)).is_some_and(|c| c.put_back.is_some());
+    if map.in_sync().all(is_old) {
+        let copies = map.in_sync().filter_map(|number| group.columns.get(usize::from(number)));
+        let copies = copies.map(GroupColumn::place).collect();
+        return Err(Refusal::NoSource { volume: name(), copies });
+    }
     let mut next = group.clone();
     next.columns[usize::from(number)].state = ColumnState::Leaving;
     // One that is not filled yet is given up for the next one.
@@ -439,14 +459,16 @@ pub(super) fn force(draft: &mut Draft<'_>, volume: &str, node: &str, epoch: u64)
         let member = column.and_then(|column| registry.members.get(&column.node));
         member.is_some_and(|member| member.state.is_live())
     };
-    if let Some(number) = map.in_sync().find(is_there) {
+    let is_old = |number: u8| group.columns.get(usize::from(number)).is_some_and(|c| c.put_back.is_some());
+    if let Some(number) = map.in_sync().find(|number| is_there(number) && !is_old(*number)) {
         let copy = group.columns[usize::from(number)].place();
         return Err(Refusal::ForceNotNeeded { volume: name(), copy });
     }
     if !member.state.is_live() {
         return Err(Refusal::ForceAway { volume: name(), node: node.to_owned() });
     }
-    if state == State::Sync || map.term.epoch != epoch {
+    let is_sound = state == State::Sync && !map.column_at(process.node).is_some_and(is_old);
+    if is_sound || map.term.epoch != epoch {
         let (generation, fence) = (map.term.generation, 0);
         return Err(Refusal::MapNotTaken { volume: name(), generation, epoch: map.term.epoch, fence });
     }
@@ -459,6 +481,10 @@ pub(super) fn force(draft: &mut Draft<'_>, volume: &str, node: &str, epoch: u64)
         exclusivity,
         ..GroupMap::new(group.number, held.fence, &forced)
     })));
+    if group.columns.iter().any(|column| column.put_back.is_some()) {
+        let columns = group.columns.iter().map(|column| GroupColumn { put_back: None, ..column.clone() });
+        draft.write(Write::Put(Record::Group(GroupVolume { columns: columns.collect(), ..group.clone() })));
+    }
     Ok(())
 }
 
@@ -470,6 +496,7 @@ fn removed(draft: &mut Draft<'_>, group: &GroupVolume, is_it: impl Fn(&GroupColu
             next.columns[number].state = ColumnState::Removed;
             next.columns[number].replaces = None;
             next.columns[number].grown = false;
+            next.columns[number].put_back = None;
             inherit(&mut next.columns, number as u8);
         }
     }

@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 
-use cards_array::group::{Map, State};
+use cards_array::group::{Map, MapColumn, State};
 use cards_core::NodeId;
 use cards_layout::format::{UNIT, Uuid};
 
@@ -77,6 +77,25 @@ pub(super) fn grow(draft: &mut Draft<'_>, name: &str, bytes: u64) -> Result<(), 
     Ok(())
 }
 
+/// A volume keeps the size that it has. Columns that have grown stay as large: nothing was written there, and a later growth finds it.
+pub(super) fn cancel(draft: &mut Draft<'_>, name: &str) -> Result<(), Refusal> {
+    let registry = draft.registry;
+    let whole = Whole::of(registry, name)?;
+    // The answer to the first was lost.
+    let Some(bytes) = whole.grows_to() else { return Ok(()) };
+    // A group of several takes commands for it, perhaps, and no client sends one that does not know that all of them do.
+    if whole.parts.iter().all(|part| part.grows.is_none_or(|growth| growth.made)) {
+        return Err(Refusal::GrowthMade { volume: name.to_owned(), bytes });
+    }
+    for part in whole.parts.iter().filter(|part| part.grows.is_some()) {
+        draft.write(Write::Put(Record::Group(without_growth(part))));
+    }
+    if let Some(striped) = whole.striped {
+        draft.write(Write::Put(Record::Striped(StripedVolume { grows_to: None, ..striped.clone() })));
+    }
+    Ok(())
+}
+
 /// A column has the size that its group is to have.
 pub(super) fn column_grown(draft: &mut Draft<'_>, told: &ToldColumn, bytes: u64) -> Result<(), Refusal> {
     let registry = draft.registry;
@@ -98,6 +117,13 @@ pub(super) fn column_grown(draft: &mut Draft<'_>, told: &ToldColumn, bytes: u64)
 pub(super) fn map_changed(draft: &mut Draft<'_>, group: &GroupVolume, map: &Map) {
     let mut next = group.clone();
     is_made(&mut next, Some(map));
+    // A disk that was put back leads nothing, and is filled as soon as others count on it no more.
+    for (number, column) in (0..).zip(&mut next.columns) {
+        let is_sound = |held: &MapColumn| held.node == map.primary.node || held.state != State::Sync;
+        if map.column(number).is_none_or(is_sound) {
+            column.put_back = None;
+        }
+    }
     if next != *group {
         draft.write(Write::Put(Record::Group(next)));
     }

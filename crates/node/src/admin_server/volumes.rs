@@ -30,6 +30,11 @@ pub(super) async fn resize(node: &Node, volume: String, bytes: u64) -> Result<Re
     Ok(Reply::Done {})
 }
 
+pub(super) async fn cancel_resize(node: &Node, volume: String) -> Result<Reply, Refusal> {
+    coordinate(node, |done| Order::CancelGrowth { volume, done }).await?;
+    Ok(Reply::Done {})
+}
+
 pub(super) async fn replace(
     node: &Node,
     volume: String,

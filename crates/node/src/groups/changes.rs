@@ -116,6 +116,7 @@ mod tests {
             state: ColumnState::Made,
             replaces: None,
             grown: false,
+            put_back: None,
         };
         let record = GroupVolume {
             part: None,

@@ -45,6 +45,9 @@ fn remedy(error: JobError) -> &'static str {
         JobError::Os { errno: libc::ENOSPC | libc::EDQUOT } => {
             "make room in the file system that has it, then restart this daemon"
         }
+        JobError::StoreFailed => {
+            "make room if the file system that has it is full, else see the kernel's log (dmesg) and the disk; then restart this daemon"
+        }
         _ => "see the kernel's log (dmesg) and the disk, then restart this daemon",
     }
 }

@@ -142,6 +142,7 @@ impl Local {
         }
         self.end_left(of, known, map);
         self.host(of, known, map);
+        self.note_put_back(of, map);
         self.place_group(of);
     }
 
@@ -244,11 +245,7 @@ impl Local {
         };
         let node = &self.node;
         if self.is_small(of, &column) {
-            tracing::warn!(
-                volume = name,
-                "its copy here is smaller than the volume, and grows before it is used"
-            );
-            return;
+            return self.note_small(of, &column);
         }
         let size = Size { bytes: column.bytes(), copy_bytes: COPY_BYTES, unit_bytes: UNIT };
         let timing = GroupTiming { grace: grace(node), ..GroupTiming::default() };

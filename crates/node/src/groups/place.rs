@@ -118,6 +118,7 @@ mod tests {
             state,
             replaces,
             grown: false,
+            put_back: None,
         }
     }
 

@@ -19,6 +19,11 @@ pub(crate) fn mirror(node: &Node, record: &GroupVolume, map: Option<&Map>) -> Mi
         if state == CopyState::InSync && column.node == own && has_failed {
             state = CopyState::Failed;
         }
+        let image = map.and_then(|map| node.put_back(record, map, number));
+        let since = image.or(since);
+        if state == CopyState::InSync && image.is_some() {
+            state = CopyState::PutBack;
+        }
         let (node, disk) = (column.node.clone(), column.disk_name.clone());
         let leaves = column.state == ColumnState::Leaving && record.state == GroupState::Ready;
         let successor =

@@ -90,6 +90,7 @@ impl Look<'_> {
             for (number, column) in group.columns_at(&self.seat.name) {
                 note(self.settle(group, number, column).await);
                 note(self.grow(group, number, column).await);
+                note(self.tell_put_back(group, number, column).await);
             }
             note(self.serve_growth(group).await);
         }
@@ -244,10 +245,26 @@ impl Look<'_> {
         if !is_awaited && !is_small {
             return Ok(());
         }
-        managed.grow_column(key, bytes).await.map_err(|error| {
+        // Its size is what shows that: it stays until its group has seen it, and a person has forced it or the map counts on it no more.
+        let least = if column.grown { bytes } else { group.served_bytes() };
+        let was_larger = managed.columns().iter().any(|there| there.key() == key && there.bytes < least);
+        if was_larger && self.is_in_map(group, number) {
+            match self.node.groups.found_put_back(group.pg()) {
+                Some(None) => {}
+                Some(Some(_)) => return Ok(()),
+                None => {
+                    self.waits.set(true);
+                    return Ok(());
+                }
+            }
+        }
+        // After a growth that was cancelled it may be larger.
+        let is_large = managed.columns().iter().any(|there| there.key() == key && there.bytes > bytes);
+        let grown = if is_large { Ok(()) } else { managed.grow_column(key, bytes).await };
+        grown.map_err(|error| {
             format!(
-                "volume {volume} is to grow to {bytes} bytes, and its copy on managed disk {disk} does not: {error}; make room there, or run \
-                 `cards volume replace {volume} --from {}`",
+                "volume {volume} is to grow to {bytes} bytes, and its copy on managed disk {disk} does not: {error}; make room there, run `cards \
+                 volume replace {volume} --from {}`, or keep its size: `cards volume resize {volume} --cancel`",
                 column.place()
             )
         })?;
@@ -263,6 +280,24 @@ impl Look<'_> {
         let what = || format!("the growth of the copy of volume {volume}");
         let column = self.told(group, column, managed.free_bytes());
         self.submit(Change::ColumnGrown { column, bytes }, what).await
+    }
+
+    /// Tells the registry whether the disk of a column was put back to an earlier image, if it knows something else.
+    async fn tell_put_back(
+        &self,
+        group: &GroupVolume,
+        number: u8,
+        column: &GroupColumn,
+    ) -> Result<(), String> {
+        let found = self.node.groups.found_put_back(group.pg());
+        let Some(epoch) = found.filter(|epoch| *epoch != column.put_back && self.is_in_map(group, number))
+        else {
+            return Ok(());
+        };
+        let Ok(managed) = self.disk_of(group, column) else { return Ok(()) };
+        let what = || format!("what was found of the copy of volume {}", group.volume());
+        let column = self.told(group, column, managed.free_bytes());
+        self.submit(Change::ColumnPutBack { column, epoch }, what).await
     }
 
     /// Has the primary of a group, if that is this process, take commands up to the new size, and says so.
@@ -379,7 +414,9 @@ async fn make(managed: &Managed, group: &GroupVolume, number: u8) -> Result<(), 
     let Some(column) = column_of(group, number) else {
         return Err("its name cannot be written to a disk".into());
     };
-    if managed.columns().contains(&column) {
+    // It may be larger: the group was to grow when it was made, and is not any more.
+    let is_there = |there: &ManagedColumn| ManagedColumn { bytes: column.bytes, ..there.clone() } == column;
+    if managed.columns().iter().any(|there| is_there(there) && there.bytes >= column.bytes) {
         return Ok(());
     }
     managed.create_column(&column).await.map_err(|error: ManagedError| error.to_string())

@@ -73,6 +73,7 @@ mod tests {
             state,
             replaces: None,
             grown: false,
+            put_back: None,
         };
         GroupVolume {
             name: "data".into(),

@@ -133,6 +133,7 @@ impl Session {
                     self.columns.notify_one();
                 }
                 Order::Look => self.look.notify_one(),
+                Order::LookAtColumns => self.columns.notify_one(),
                 Order::Forget { name, with_disks, done } => {
                     let _ = done.send(forget::forget(&self, &name, with_disks).await);
                 }
@@ -177,6 +178,14 @@ impl Session {
                     let session = Rc::clone(&self);
                     tokio::task::spawn_local(async move {
                         let _ = done.send(volumes::grow(&session, volume, bytes).await);
+                    });
+                }
+                Order::CancelGrowth { volume, done } => {
+                    let session = Rc::clone(&self);
+                    tokio::task::spawn_local(async move {
+                        let cancelled = session.coordinator.submit(Change::CancelGrowth { volume }).await;
+                        let _ =
+                            done.send(cancelled.map(drop).map_err(|error| volumes::failed(&session, error)));
                     });
                 }
                 Order::ReplaceCopy { volume, from, to, done } => {

@@ -317,7 +317,7 @@ fn find_at(view: &View, place: &str) -> Result<Uuid, String> {
     }
 }
 
-fn failed(session: &Session, error: Error) -> String {
+pub(super) fn failed(session: &Session, error: Error) -> String {
     match error {
         Error::Refused(refusal) => refusal.to_string(),
         error => format!("the coordinator, {}: {error}", session.describe()),
@@ -351,6 +351,7 @@ mod tests {
             state: ColumnState::Made,
             replaces: None,
             grown: false,
+            put_back: None,
         };
         assert_eq!(has_disk("data", &column, Ok(vec![Uuid([2; 16]).to_string(), disk.to_string()])), Ok(()));
         let other = has_disk("data", &column, Ok(vec![Uuid([2; 16]).to_string()])).unwrap_err();

@@ -1,6 +1,7 @@
 //! Which metrics there are. `docs/reference/metrics.md` explains them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cards_admin::{Io, Op, OpIo, bucket_of};
@@ -11,6 +12,7 @@ use crate::identity::seconds;
 use crate::node::Node;
 use crate::node::card::CardState;
 use crate::node::group_damage::GroupDamage;
+use crate::node::groups::Known;
 use crate::node::link::Link;
 use crate::report;
 use crate::traffic::Traffic;
@@ -225,6 +227,16 @@ fn peers(text: &mut Exposition, node: &Node) {
     }
 }
 
+/// Copies that the maps have in sync, and whose disks were put back to earlier images.
+fn copies_put_back(node: &Node) -> u64 {
+    let old = |known: Arc<Known>| {
+        let map = known.ready()?;
+        let old = map.in_sync().filter(|number| node.put_back(&known.record, map, *number).is_some());
+        Some(old.count() as u64)
+    };
+    node.groups.all().into_iter().filter_map(old).sum()
+}
+
 fn disks(text: &mut Exposition, node: &Node) {
     let mut disks: Vec<cards_admin::Disk> = Vec::new();
     for disk in report::disks(node) {
@@ -248,6 +260,9 @@ fn disks(text: &mut Exposition, node: &Node) {
     let help = "Bytes that this node has copied to other copies of mirrored volumes, which had missed them.";
     let copied: u64 = node.copies.list().iter().map(|copy| copy.copied()).sum();
     text.counter("cards_mirror_copied_bytes", help).sample(&[], copied);
+    let help =
+        "Copies of mirrored volumes that were put back to earlier images while they counted as in sync.";
+    text.gauge("cards_copies_put_back", help).sample(&[], copies_put_back(node));
     type Room = fn(&cards_admin::Room) -> u64;
     let families: [(&str, &str, Room); 2] = [
         ("cards_disk_unwritten_bytes", "Bytes of a disk's file that have no place yet.", |room| {

@@ -23,6 +23,7 @@ pub(crate) struct Groups {
     striped: Mutex<BTreeMap<String, Arc<StripedVolume>>>,
     damage: Mutex<BTreeMap<PgId, Arc<GroupDamage>>>,
     failed: Mutex<BTreeMap<PgId, FailedCopy>>,
+    put_back: Mutex<BTreeMap<PgId, Option<u64>>>,
 }
 
 /// A copy at this node that is given up until its daemon is started anew, because its disk has failed.
@@ -133,9 +134,24 @@ impl Groups {
         is_news
     }
 
+    fn put_back(&self) -> MutexGuard<'_, BTreeMap<PgId, Option<u64>>> {
+        self.put_back.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The epoch of which the copy here is an image, if its disk was put back; None: its disk was not looked at yet.
+    pub(crate) fn found_put_back(&self, of: PgId) -> Option<Option<u64>> {
+        self.put_back().get(&of).copied()
+    }
+
+    /// The same is found of the copy here. Says whether that is news.
+    pub(crate) fn note_put_back(&self, of: PgId, found: Option<u64>) -> bool {
+        self.put_back().insert(of, found) != Some(found)
+    }
+
     /// There is no copy here any more.
     pub(crate) fn copy_is_gone(&self, of: PgId) {
         self.failed().remove(&of);
+        self.put_back().remove(&of);
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Known>> {

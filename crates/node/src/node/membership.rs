@@ -40,6 +40,8 @@ pub(crate) enum Order {
     Serve,
     /// What is attached here has changed.
     Look,
+    /// What the registry is to know of the copies here has changed.
+    LookAtColumns,
     /// Drop the record of a member that is not live.
     Forget {
         /// Its name.
@@ -88,6 +90,13 @@ pub(crate) enum Order {
         volume: String,
         /// The size, in bytes.
         bytes: u64,
+        /// How it went.
+        done: oneshot::Sender<Result<(), String>>,
+    },
+    /// Have such a volume keep its size.
+    CancelGrowth {
+        /// Its name.
+        volume: String,
         /// How it went.
         done: oneshot::Sender<Result<(), String>>,
     },
@@ -238,6 +247,11 @@ impl Membership {
     /// What is attached here has changed.
     pub(crate) fn look(&self) {
         let _ = self.order(Order::Look);
+    }
+
+    /// What the registry is to know of the copies here has changed.
+    pub(crate) fn look_at_columns(&self) {
+        let _ = self.order(Order::LookAtColumns);
     }
 
     pub(crate) fn set_problem(&self, problem: Option<Trouble>) {

@@ -9,7 +9,7 @@ use cards_config::size;
 use cards_coordinator::{ColumnState, GroupColumn};
 
 use super::{Harm, Problem};
-use crate::groups::{damage, mirror};
+use crate::groups::{AllPutBack, damage, mirror};
 use crate::node::Node;
 use crate::node::groups::{FailedCopy, Known};
 
@@ -25,9 +25,12 @@ pub(super) fn of(node: &Node) -> Vec<Problem> {
             known.map.as_ref().map(|map| map.columns.iter().map(|c| node.name(c.node)).collect())
         };
         problems.extend(failed(node, volume, parts));
+        problems.extend(put_back(node, volume, parts));
         let behind = parts.iter().map(|known| {
             let has_failed = node.groups.failed_copy(known.record.pg()).is_some();
-            behind(known, name(known).unwrap_or_default(), has_failed.then(|| node.name(node.me)))
+            let failed = has_failed.then(|| node.name(node.me));
+            let image = |number| node.put_back(&known.record, known.map.as_ref()?, number);
+            behind(known, name(known).unwrap_or_default(), failed, image)
         });
         problems.extend(
             out_of_sync(volume, &behind.collect::<Vec<_>>()).map(|text| Problem::new(Harm::Risk, text)),
@@ -41,10 +44,10 @@ pub(super) fn of(node: &Node) -> Vec<Problem> {
     problems
 }
 
-/// Volumes of which no copy is served, for that of this node is given up.
+/// Volumes of which no copy is served, for that of this node is given up, or all were put back.
 pub(super) fn lost(node: &Node) -> BTreeSet<String> {
     let all = node.groups.all().into_iter();
-    all.filter(|known| node.lost_lead(known.record.pg()).is_some())
+    all.filter(|known| node.lost_lead(known.record.pg()).is_some() || node.all_put_back(known).is_some())
         .map(|known| known.record.volume().to_owned())
         .collect()
 }
@@ -77,6 +80,18 @@ fn failed(node: &Node, volume: &str, parts: &[Arc<Known>]) -> Vec<Problem> {
     copies.into_iter().map(told).collect()
 }
 
+/// Copies in sync of which the disks were put back to earlier images, of groups that have no others: one problem for a volume.
+fn put_back(node: &Node, volume: &str, parts: &[Arc<Known>]) -> Option<Problem> {
+    let lost: Vec<AllPutBack> = parts.iter().filter_map(|known| node.all_put_back(known)).collect();
+    let first = lost.first()?;
+    let of = match parts.len() {
+        1 => String::new(),
+        all => format!(" of {} of {all} parts nothing is served; of the first of them", lost.len()),
+    };
+    let failed = format!("volume {volume}:{of} {}: requests wait, then fail", first.described());
+    Some(Problem::failing(Harm::Failing, failed, &first.remedy()))
+}
+
 /// The copies of a group that are not in sync, and how many it is to have.
 #[derive(Debug, Default)]
 struct Behind {
@@ -85,18 +100,24 @@ struct Behind {
 }
 
 /// Copies of a group that have missed writes: the next failure may be one too many. `names`: of the nodes of its columns;
-/// `failed`: that which has given its own up.
-fn behind(known: &Known, names: Vec<String>, failed: Option<String>) -> Behind {
+/// `failed`: that which has given its own up; `image`: of which epoch the disk of a column is an image.
+fn behind(
+    known: &Known,
+    names: Vec<String>,
+    failed: Option<String>,
+    image: impl Fn(u8) -> Option<u64>,
+) -> Behind {
     let Some(map) = known.ready() else { return Behind::default() };
     // One that leaves does so when another is in sync in its place, or is told of by that one.
     let stays = |(column, told): (&MapColumn, &GroupColumn)| {
         column.state != State::None && told.state != ColumnState::Leaving
     };
-    let columns = map.columns.iter().zip(&known.record.columns).zip(names);
-    let columns: Vec<_> = columns.filter(|(pair, _)| stays(*pair)).collect();
-    let copies = columns.iter().filter_map(|((column, told), node)| {
+    let columns = (0..).zip(map.columns.iter().zip(&known.record.columns).zip(names));
+    let columns: Vec<_> = columns.filter(|(_, (pair, _))| stays(*pair)).collect();
+    let copies = columns.iter().filter_map(|(number, ((column, told), node))| {
         let state = match column.state {
             State::Sync if failed.as_ref() == Some(node) => "given up",
+            State::Sync if image(*number).is_some() => "an earlier image, to which its disk was put back",
             State::Sync => return None,
             State::Stale { .. } => "stale",
             State::Fill { .. } => "being filled",

@@ -1,12 +1,14 @@
 //! Schedules for what random ones seldom meet.
 
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use cards_core::{Duration, NodeId};
 
 use super::media::{SUMMED, UNITS};
-use super::world::{Faults, LEASE, MS, World};
+use super::world::{Faults, LEASE, MS, Node, World};
 use crate::group::mistakes::Mistake;
 use crate::group::{
     Change, Command, DropCause, Extent, Extents, Group, Marks, Member, Message, Output, State, Token, Work,
@@ -157,6 +159,65 @@ fn a_disk_that_was_put_back_is_not_what_a_group_goes_on_from() {
             }
             world.clients_rest = true;
             world.run(world.now + 6 * LEASE);
+            world.judge_whole();
+            world.wrong
+        });
+    }
+}
+
+/// All disks are put back to what they were some maps ago: nobody serves, whoever is started again, before a person has chosen one. All that follows is
+/// from that one.
+#[test]
+fn disks_that_were_all_put_back_are_served_only_by_force() {
+    for copies in [1, 2, 3] {
+        finds(Mistake::IgnoreMarks, |seed, mistake| {
+            let (mut world, _) = serving(seed, copies, mistake);
+            let images: Vec<_> = world.nodes.iter().map(|node| node.media.clone()).collect();
+            for _ in 0..3 {
+                world.clients_rest = false;
+                world.run(world.now + 2 * LEASE);
+                let primary = usize::from(world.register.primary.node.0);
+                if copies == 1 {
+                    world.crash(primary, false);
+                    world.start(primary);
+                } else {
+                    world.hand_over(primary, (primary + 1) % copies);
+                }
+                world.run(world.now + 4 * LEASE);
+            }
+            world.clients_rest = true;
+            world.run(world.now + 4 * LEASE);
+            assert_eq!(world.register.in_sync().count(), copies, "seed {seed}");
+            (0..copies).for_each(|node| world.crash(node, false));
+            let put_back = world.nodes.iter_mut().zip(images);
+            put_back.for_each(|(node, image)| node.media = image);
+            (0..copies).for_each(|node| world.start(node));
+            let again = seed as usize % copies;
+            for _ in 0..2 {
+                world.run(world.now + 10 * LEASE);
+                if let Some(node) = (0..copies).find(|node| world.nodes[*node].serves) {
+                    return Some(format!("n{node} serves an old image: {:?}", world.register));
+                }
+                world.crash(again, false);
+                world.start(again);
+            }
+            world.run(world.now + 4 * LEASE);
+            let map = world.register.clone();
+            for node in &world.nodes {
+                let group = node.group.as_ref().expect("it runs");
+                let epoch = group.put_back(&map).expect("it was put back");
+                assert!(epoch < map.opened, "seed {seed}");
+            }
+            world.force(again);
+            world.run(world.now + 10 * LEASE);
+            world.clients_rest = false;
+            world.run(world.now + 6 * LEASE);
+            world.clients_rest = true;
+            world.run(world.now + 6 * LEASE);
+            assert!(world.wrong.is_some() || world.nodes.iter().any(|node| node.serves), "seed {seed}");
+            let map = world.register.clone();
+            let is_told = |node: &Node| node.group.as_ref().is_some_and(|g| g.put_back(&map).is_some());
+            assert!(!world.nodes.iter().any(is_told), "seed {seed}");
             world.judge_whole();
             world.wrong
         });

@@ -18,12 +18,17 @@ pub(super) struct History {
 
 impl Default for History {
     fn default() -> Self {
-        let zero = Value { invoked: 0, seen: Some(0), is_flushed: true };
-        Self { values: [(0, zero)].into() }
+        Self::of(0)
     }
 }
 
 impl History {
+    /// That of a unit which begins with this value.
+    pub(super) fn of(value: u32) -> Self {
+        let first = Value { invoked: 0, seen: Some(0), is_flushed: true };
+        Self { values: [(value, first)].into() }
+    }
+
     pub(super) fn invoked(&mut self, value: u32, now: u64) {
         self.values.insert(value, Value { invoked: now, ..Value::default() });
     }

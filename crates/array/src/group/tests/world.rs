@@ -741,6 +741,19 @@ impl World {
         }
     }
 
+    /// A person gives up all other histories for what the column of this node has.
+    pub(super) fn force(&mut self, node: usize) {
+        let me = Member { node: NodeId(node as u16), incarnation: self.nodes[node].incarnation };
+        let Ok(forced) = self.register.forced(me) else {
+            return self.fails(format!("n{node} has no column: {:?}", self.register));
+        };
+        let media = &self.nodes[node].media;
+        self.histories = core::array::from_fn(|unit| History::of(media.current[unit]));
+        self.register = forced.clone();
+        let message = Box::new(Message::HandOver(Box::new(forced)));
+        self.at(0, Event::Message { to: node, from: node, message });
+    }
+
     /// Something happens at a node that is up.
     pub(super) fn with(&mut self, node: usize, act: impl FnOnce(&mut Group<Vec<u32>>, Instant)) {
         let now = self.local(node);

@@ -52,7 +52,7 @@ pub(crate) enum VolumeError {
     NotMade { volume: String, waits_for: Vec<String> },
     #[error(
         "volume {volume:?} is growing to {size} bytes, and has its old size until {} done {}; start {}, where `cards status` says what is wrong. It \
-         goes on by itself: see `cards volume show {volume}`",
+         goes on by itself: see `cards volume show {volume}`. `cards volume resize {volume} --cancel` keeps the size that it has",
         have(waits_for),
         if waits_for.len() == 1 { "its part" } else { "their parts" },
         if waits_for.len() == 1 { "it if it is down" } else { "those that are down" }
@@ -68,6 +68,8 @@ pub(crate) enum VolumeError {
          on by itself, else run this again"
     )]
     GrowthUnanswered { volume: String, size: u64, why: String },
+    #[error("volume {volume:?} has {size} bytes and is not growing: there is nothing to cancel")]
+    NotGrowing { volume: String, size: u64 },
     #[error("volume {volume:?} is on one disk of node {node}: it has no other copies")]
     NoCopies { volume: String, node: String },
     #[error(
@@ -80,8 +82,8 @@ pub(crate) enum VolumeError {
     #[error("volume {volume:?}: the copy at node {node} is {state}, and is not to be forced")]
     NotStale { volume: String, node: String, state: CopyState },
     #[error(
-        "volume {volume:?}: the copy at node {node} {has}. What was written since is lost for ever, also if {gone} back. If that is what you \
-         want, add --force={volume}@{since}"
+        "volume {volume:?}: the copy at node {node} {has}. What was written since is lost for ever{gone}. If that is what you want, add \
+         --force={volume}@{since}"
     )]
     ForceNotTyped { volume: String, node: String, has: String, gone: String, since: u64 },
     #[error(

@@ -160,7 +160,7 @@ impl Force {
         let before = mirror(&mut client, &name)?;
         let copy = copy_of(&name, &before, &from)?;
         let node = copy.node.clone();
-        let (Some(held), Some(since), CopyState::Stale | CopyState::Filling) =
+        let (Some(held), Some(since), CopyState::Stale | CopyState::Filling | CopyState::PutBack) =
             (&before.map, copy.since, copy.state)
         else {
             return Err(VolumeError::NotStale { volume: name, node, state: copy.state }.into());
@@ -170,7 +170,7 @@ impl Force {
             return Err(VolumeError::ForceNotNeeded { volume: name, copy, state }.into());
         }
         if force != Some(format!("{name}@{since}")) {
-            let (has, gone) = (has(held, since), gone(&before));
+            let (has, gone) = (has(held, copy.state, since), gone(&before));
             return Err(VolumeError::ForceNotTyped { volume: name, node, has, gone, since }.into());
         }
         client.force_volume(&name, &node, held.epoch)?;
@@ -208,9 +208,13 @@ fn there(status: &Status, mirror: &Mirror) -> Option<(String, &'static str)> {
     })
 }
 
-/// What a stale copy has, for the question.
-fn has(held: &MirrorMap, since: u64) -> String {
+/// What a copy has that is not in sync, for the question.
+fn has(held: &MirrorMap, state: CopyState, since: u64) -> String {
     match since {
+        since if state == CopyState::PutBack => format!(
+            "was put back to an earlier image, of epoch {since}, and the volume is at epoch {}",
+            held.epoch
+        ),
         0 => "has nothing for certain: it was being filled".into(),
         _ => format!(
             "has everything up to epoch {since}, and the volume is at epoch {}, {} of its copies later",
@@ -220,11 +224,15 @@ fn has(held: &MirrorMap, since: u64) -> String {
     }
 }
 
-/// Where the copies in sync are.
+/// Where the copies in sync are, whose return changes nothing then.
 fn gone(mirror: &Mirror) -> String {
     let in_sync = mirror.copies.iter().filter(|copy| copy.state == CopyState::InSync);
     let places: Vec<String> = in_sync.map(place).collect();
-    format!("{} {}", places.join(", "), if places.len() == 1 { "comes" } else { "come" })
+    match places.as_slice() {
+        [] => String::new(),
+        [one] => format!(", also if {one} comes back"),
+        several => format!(", also if {} come back", several.join(", ")),
+    }
 }
 
 fn place(copy: &MirrorCopy) -> String {

@@ -3,7 +3,9 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cards_admin::{Client, ClientError, Mirror, MirrorState, NewVolume, RefusalKind, Striped, Volume};
+use cards_admin::{
+    Client, ClientError, CopyState, Mirror, MirrorState, NewVolume, RefusalKind, Striped, Volume,
+};
 use cards_config::size;
 use cards_layout::layout::Layout;
 use serde::Serialize;
@@ -244,6 +246,7 @@ pub(super) fn show(mirror: &Mirror, map: bool) -> String {
     line("layout", format!("{}, {}", mirror.layout, mirror.health()));
     for (position, copy) in mirror.copies.iter().enumerate() {
         let since = match copy.since {
+            Some(epoch) if copy.state == CopyState::PutBack => format!(", of epoch {epoch}"),
             Some(0) => ", with nothing for certain".to_owned(),
             Some(since) => format!(", with all up to epoch {since}"),
             None => String::new(),

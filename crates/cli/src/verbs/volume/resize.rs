@@ -1,8 +1,9 @@
 //! `cards volume resize`: a volume over managed disks of several nodes becomes larger.
 
+use std::thread;
 use std::time::{Duration, Instant};
 
-use cards_admin::{ClientError, Growing, Volume};
+use cards_admin::{Client, ClientError, Growing, Volume};
 use cards_config::size;
 use clap::Args;
 use serde::Serialize;
@@ -26,8 +27,11 @@ pub(super) struct Resize {
     #[arg(value_name = "NAME", add = complete::volumes())]
     name: String,
     /// The size that it is to have, a multiple of 4096 bytes, such as 20G
-    #[arg(value_name = "SIZE", value_parser = size::parse)]
-    size: u64,
+    #[arg(value_name = "SIZE", value_parser = size::parse, required_unless_present = "cancel")]
+    size: Option<u64>,
+    /// Keep the size that it has, while a growth waits for space or for a node
+    #[arg(long, conflicts_with = "size")]
+    cancel: bool,
     #[command(flatten)]
     daemon: Daemon,
     /// One JSON object
@@ -47,8 +51,9 @@ struct Resized {
 
 impl Resize {
     pub(super) fn run(self) -> Result<(), Error> {
-        let Self { name, size, daemon, json } = self;
+        let Self { name, size, cancel: _, daemon, json } = self;
         let mut client = daemon.connect()?;
+        let Some(size) = size else { return cancel(&mut client, name, json) };
         let before = client.volume(&name)?.size;
         let signals = Signals::block();
         let line = client.hang_up()?;
@@ -96,6 +101,26 @@ impl Resize {
             )
         })
     }
+}
+
+/// The volume keeps the size that it has.
+fn cancel(client: &mut Client, name: String, json: bool) -> Result<(), Error> {
+    let found = client.volume(&name)?;
+    if growing(&found).is_none() {
+        return Err(VolumeError::NotGrowing { volume: name, size: found.size }.into());
+    }
+    client.cancel_resize(&name)?;
+    let until = Instant::now() + PATIENCE;
+    let mut found = found;
+    while growing(&found).is_some() && Instant::now() < until {
+        thread::sleep(LOOK);
+        found = client.volume(&name)?;
+    }
+    let kept = Resized { volume: name, size: found.size, before: found.size };
+    output::print_either(json, &kept, || {
+        let Resized { volume, size, .. } = &kept;
+        format!("volume {volume} keeps {} ({size} bytes)\n", size::human(*size))
+    })
 }
 
 /// A volume that becomes larger, as the node knows it.
