@@ -354,6 +354,7 @@ impl Store {
             Purpose::Data(ticket) => self.part_done(ticket, succeeded, now, out),
             // A page that cannot be read is said by `page_read`.
             Purpose::SumPage(_) => {}
+            Purpose::Making if !succeeded && self.is_clearing() => self.give_up_making(out),
             _ if !succeeded => {
                 if let Purpose::Sync(ticket) = purpose {
                     answer(ticket, Err(StoreError::Failed), out);

@@ -97,6 +97,8 @@ pub enum StoreError {
         /// Pieces that are needed.
         needed: u32,
     },
+    /// The space of a column could not be made zero: nobody has it, and all else is as it was.
+    NotCleared,
     /// The disk has no room for another column.
     NoColumns,
     /// Not whole units within one piece of the column.
@@ -120,6 +122,7 @@ impl fmt::Display for StoreError {
                     "the volume needs {needed} pieces, and the disk has {free} that are free; make the volume smaller, or remove another one"
                 )
             }
+            Self::NotCleared => f.write_str("its space could not be written; the device, or the file system of the image, may be full"),
             Self::NoColumns => f.write_str("the disk's tables have no room for another volume; remove one, or use another disk"),
             Self::Range => f.write_str("the range is not whole units of one piece"),
         }

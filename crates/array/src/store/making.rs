@@ -313,6 +313,20 @@ impl Store {
         }
     }
 
+    /// The space of the first making is being made zero: nothing says yet whose it is.
+    pub(super) fn is_clearing(&self) -> bool {
+        self.makings.front().is_some_and(|making| making.waits && matches!(making.step, Step::Sums(..)))
+    }
+
+    /// The space of the first making cannot be had, as that of an image on a full file system.
+    pub(super) fn give_up_making(&mut self, out: &mut Vec<Effect>) {
+        let Some(making) = self.makings.pop_front() else { return };
+        for piece in &making.pieces {
+            self.tables.set_piece(*piece, Piece::Free);
+        }
+        answer(making.ticket, Err(StoreError::NotCleared), out);
+    }
+
     /// Whether there is a cycle to wait for; then the first making is told of its end.
     fn wait_for(&mut self, cycle: Option<u64>) -> bool {
         if let Some(cycle) = cycle {

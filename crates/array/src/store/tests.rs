@@ -911,6 +911,48 @@ fn a_disk_that_cannot_keep_its_tables_has_failed_and_one_that_cannot_move_data_h
     assert_eq!(failing(world, is_data), [Err(StoreError::Data)]);
 }
 
+/// As on a file system that is full: the first bytes of a piece, or its checksums.
+#[test]
+fn space_that_cannot_be_made_zero_is_nobodys_and_the_disk_goes_on() {
+    let is_sums = |effect: &Effect| matches!(effect, Effect::WritePages { pages, .. } if pages.len() > 1);
+    let is_clear = |effect: &Effect| matches!(effect, Effect::Clear { .. });
+    let kinds: [&dyn Fn(&Effect) -> bool; 2] = [&is_clear, &is_sums];
+    for fails in kinds {
+        let mut world = World::new(8);
+        world.run();
+        let (free, bytes) = (world.store.free(), world.store.columns().next().unwrap().bytes);
+        let mut grow = |world: &mut World| {
+            let ticket = world.ask(Asked::Other);
+            world.with(|store, now, out| store.grow_column(ticket, KEY, 12 << 20, now, out));
+            ticket
+        };
+        let ticket = grow(&mut world);
+        let at = loop {
+            match world.todo.iter().position(|(_, effect)| fails(effect)) {
+                Some(at) => break at,
+                None => world.step(),
+            }
+        };
+        let (_, effect) = world.todo.remove(at);
+        let (Effect::Clear { io, .. } | Effect::WritePages { io, .. }) = effect else { panic!("{effect:?}") };
+        let mut out = Vec::new();
+        world.store.done(io, false, world.now, &mut out);
+        let answer = Effect::Answer { ticket, result: Err(StoreError::NotCleared) };
+        assert!(out.contains(&answer), "{out:?}");
+        world.asked.remove(&ticket);
+        out.retain(|effect| *effect != answer);
+        let now = world.now;
+        world.todo.extend(out.into_iter().map(|effect| (now, effect)));
+        world.run();
+        assert_eq!((world.store.free(), world.store.columns().next().unwrap().bytes), (free, bytes));
+        world.begin_write(5);
+        world.run();
+        grow(&mut world);
+        world.run();
+        assert_eq!(world.store.columns().next().unwrap().bytes, 12 << 20, "there is room now");
+    }
+}
+
 #[test]
 fn checksums_that_cannot_be_read_are_unknown_until_somebody_says_them() {
     let mut world = World::new(9);

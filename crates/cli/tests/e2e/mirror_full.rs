@@ -4,6 +4,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use crate::harness::client::CMD_READ;
 use crate::harness::cluster::{CARDS, Cluster};
@@ -12,7 +13,7 @@ use crate::harness::process::run;
 use crate::harness::small::SmallFs;
 use crate::harness::tools::skip;
 use crate::harness::{KIB, LONG, MIB, SHORT, content, eventually, scratch};
-use crate::mirror::{at, cluster_by, volume};
+use crate::mirror::{at, cards, cluster_by, volume};
 
 const SEED: u64 = 41;
 const PIECE: u64 = 64 * KIB;
@@ -155,4 +156,38 @@ fn a_part_of_raid0_is_on_a_full_disk_and_requests_to_it_fail_at_its_node() {
     scene.fails(1, 4 * MIB..8 * MIB);
     scene.all_is_told("volume data: of ");
     scene.serves_again(&ballast);
+}
+
+/// The file system of one copy has no room for what a volume is to grow by: the growth waits and says why, and the disk goes on.
+#[test]
+fn a_growth_that_finds_no_space_waits_and_its_disk_goes_on() {
+    let dir = scratch();
+    let Some(mut scene) = Scene::new(dir.path(), "raid1:2") else { return };
+    scene.begin();
+    let ballast = scene.small.fill();
+    let socket = scene.cluster.node(2).admin_socket();
+    let asks = thread::spawn(move || cards(&["volume", "resize", "data", "32M", "--socket", &socket]));
+    eventually("the growth says what it lacks", LONG, || {
+        let problems = scene.cluster.node(1).status()["problems"].to_string();
+        (problems.contains("fast1") && problems.contains("may be full")).then_some(())
+    });
+    for number in 1..=3 {
+        let mut client = scene.cluster.export(number, "data").open();
+        client.socket.limit(LONG).unwrap();
+        content::check(&client.read(0, MIB as usize).unwrap(), 0, SEED);
+        client.write(0, &content::bytes(0, MIB as usize, SEED)).expect("it has this space");
+        client.flush().expect("it has this space");
+        client.close();
+    }
+    let copies = volume(&mut scene.cluster, 1)["mirror"]["copies"].clone();
+    assert!(copies.as_array().unwrap().iter().all(|copy| copy["state"] == "in_sync"), "{copies:#}");
+    fs::remove_file(ballast).unwrap();
+    for number in 1..=3 {
+        eventually(&format!("n{number} knows the new size"), LONG, || {
+            (volume(&mut scene.cluster, number)["size"] == 32 * MIB).then_some(())
+        });
+    }
+    asks.join().unwrap();
+    let new = scene.cluster.export(3, "data").read(16 * MIB, MIB as usize).unwrap();
+    assert!(new.iter().all(|byte| *byte == 0));
 }
