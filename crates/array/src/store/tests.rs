@@ -921,7 +921,7 @@ fn space_that_cannot_be_made_zero_is_nobodys_and_the_disk_goes_on() {
         let mut world = World::new(8);
         world.run();
         let (free, bytes) = (world.store.free(), world.store.columns().next().unwrap().bytes);
-        let mut grow = |world: &mut World| {
+        let grow = |world: &mut World| {
             let ticket = world.ask(Asked::Other);
             world.with(|store, now, out| store.grow_column(ticket, KEY, 12 << 20, now, out));
             ticket
