@@ -45,7 +45,7 @@ pub struct GrowthSpace {
 /// Disks, with what a volume needs there and what they have.
 fn lacking(disks: &[GrowthSpace]) -> String {
     let one = |GrowthSpace { disk, needed, room }: &GrowthSpace| {
-        format!("disk {disk} would have to have {needed} more for it, and has room for {room}")
+        format!("disk {disk} needs {needed} bytes more for it, and has room for {room}")
     };
     disks.iter().map(one).collect::<Vec<_>>().join("; ")
 }
@@ -541,7 +541,8 @@ pub enum Refusal {
     },
     /// The volume has its new size in a moment.
     #[error(
-        "all of volume `{volume}` has the space for {bytes} bytes, and it has that size in a moment: it cannot be cancelled any more"
+        "all copies of volume `{volume}` have the space for {bytes} bytes: this cannot be cancelled any more, and it has that size as soon as the primaries \
+         take writes there; `cards volume show {volume}` names the nodes that it waits for"
     )]
     GrowthMade {
         /// The volume.
@@ -787,7 +788,7 @@ pub enum Refusal {
     /// No copy has what a new one is to be filled with.
     #[error(
         "no copy of volume `{volume}` can be replaced: those in sync ({}) were put back to earlier images, so that a new one cannot be filled; \
-         bring their disks back as they were, or choose the copy that is to be the truth with `cards volume force`",
+         bring their disks back as they were, or choose the copy that is to be the truth with `cards volume force {volume} --from NODE`",
         copies.join(", ")
     )]
     NoSource {

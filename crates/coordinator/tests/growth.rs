@@ -302,6 +302,7 @@ fn a_growth_is_given_up_until_all_have_the_space() {
     let kept = group(&registry);
     assert_eq!((kept.bytes, kept.served_bytes(), kept.grows), (4 * MIB, 4 * MIB, None));
     assert!(kept.columns.iter().all(|column| !column.grown));
+    assert_eq!(kept.columns.iter().map(|column| column.kept).collect::<Vec<_>>(), [10 * MIB, 0]);
     // What comes late changes nothing.
     let late = [grown(&registry, 1, 10), served(&registry, &kept, 10)];
     do_all(&mut registry, late);

@@ -270,7 +270,8 @@ impl Local {
         tracing::error!(
             volume = known.map_or_else(String::new, |known| known.record.described()),
             "the copy of this node lacks what was written, though the registry takes it for one in sync: its disk was put back to an earlier \
-             image, or is another one. It is filled from another copy in sync; until the node of one is there, the volume waits"
+             image, or is another one. It is filled from another copy in sync; until the node of one is there, the volume waits; if there is none, \
+             `cards status` says what to do"
         );
     }
 

@@ -16,7 +16,7 @@ use cards_layout::format::Uuid;
 use super::extents::{Extent, Extents};
 use super::fence::{GroupTiming, Promise};
 use super::io::{Disk, Marks, Output, Outputs, Purpose, Record, Work, WorkError};
-use super::map::{Map, Member, State, Term};
+use super::map::{Map, MapColumn, Member, State, Term};
 use super::message::{Memory, Message, Report};
 use super::mistakes::{Made, Mistake};
 use super::origins::Origins;
@@ -270,10 +270,18 @@ impl Column {
             true => (self.memory, self.origins.clone()),
             false => (self.memory.min(Memory::Restarted), Origins::default()),
         };
+        let is_filled =
+            |column: &MapColumn| column.disk == self.disk && matches!(column.state, State::Fill { .. });
+        // Its disk was put back to what it was before it had so much: what it lacks nobody knows.
+        let was_put_back = map.columns.iter().any(|column| is_filled(column) && self.marks < column.marks);
         let report = Report {
             memory,
             sealed_before: self.record.term(),
-            in_sync_epoch: self.record.in_sync_epoch,
+            in_sync_epoch: if was_put_back && !self.made.is(Mistake::TrustDisk) {
+                0
+            } else {
+                self.record.in_sync_epoch
+            },
             unstable,
             missed: self.missed.clone(),
             origins,
@@ -473,9 +481,14 @@ impl Column {
                 Err(WorkError::Damaged(extent)),
                 &(Purpose::Get { to, term, number } | Purpose::Verify { to, term, number }),
             ) => return out.send(to, Message::Damaged { term, number, extent }),
-            (Err(WorkError::Damaged(damaged)), &Purpose::Put { to, number, extent, .. }) => {
+            (Err(WorkError::Damaged(damaged)), &Purpose::Put { to, number, extent, missed, .. }) => {
                 self.busy.remove(&number);
                 let Some(term) = self.sealed.as_ref().map(|map| map.term) else { return };
+                // One that is being filled may have done it.
+                if missed {
+                    self.missed.insert(extent);
+                    self.missed.bound(self.made.bounds().extents);
+                }
                 // It is not done later either, when others may have written there.
                 self.writes.insert(number, extent);
                 self.refused.insert(number, damaged);

@@ -724,6 +724,7 @@ impl<P: Clone> Primary<P> {
             }
             let is_open = !(put.confirmed.covers(awaited) || majority && put.is_complete);
             if !is_open
+                && !put.has_failed
                 && let Some(fill) = &mut fill
                 && put.confirmed.has(fill.column)
             {
@@ -733,8 +734,7 @@ impl<P: Clone> Primary<P> {
                     fill.untold.insert_within(put.extent, most);
                     fill.untold_bytes += put.extent.length;
                 }
-                let written = put.extent.inner(unit).filter(|_| !put.has_failed);
-                written.into_iter().for_each(|written| fill.lacks.remove(written));
+                put.extent.inner(unit).into_iter().for_each(|written| fill.lacks.remove(written));
             }
             if let Some(origin) = put.origin.filter(|_| !is_open && !put.has_failed) {
                 applied.insert(origin);

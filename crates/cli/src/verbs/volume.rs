@@ -28,7 +28,7 @@ use crate::{output, scrub};
 /// Bytes a second that a scrub of a volume with copies at several nodes reads of each: clients are served meanwhile.
 const MIRROR_RATE: u64 = 100 << 20;
 
-/// List, show, make, attach, limit, detach, resize and remove volumes
+/// List, show, make, attach, limit, detach, resize, replace, force, scrub and remove volumes
 #[derive(Debug, Args)]
 pub(crate) struct Volume {
     #[command(subcommand)]

@@ -402,7 +402,7 @@ fn volumes_are_made_and_removed_while_no_daemon_has_the_disk() {
     plan.nodes[0].attach[0].volume = "log".into();
     let mut cluster = Cluster::start(plan);
     fails(&["volume", "create", "x", "--size", "1M", "--disk", at], "in use by another daemon or program");
-    fails(&["disk", "scrub", at], "in use by another daemon or program");
+    fails(&["disk", "scrub", at], "in use, mounted or open in a daemon");
     let other = dir.path().join("other.img");
     File::create(&other).unwrap().set_len(64 * MIB).unwrap();
     cards(&["disk", "format", text(&other), "--name", "other"]).ok();

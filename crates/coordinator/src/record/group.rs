@@ -65,9 +65,9 @@ impl ManagedDisk {
             let here = group.columns.iter().filter(|column| column.disk == self.uuid);
             let due = here.map(|column| match column.state {
                 ColumnState::Missing => self.taken_by(group.column_bytes()),
-                ColumnState::Made | ColumnState::Leaving if !column.grown => {
-                    self.taken_by(group.column_bytes()).saturating_sub(self.taken_by(group.bytes))
-                }
+                ColumnState::Made | ColumnState::Leaving if !column.grown => self
+                    .taken_by(group.column_bytes())
+                    .saturating_sub(self.taken_by(group.bytes.max(column.kept))),
                 ColumnState::Made | ColumnState::Leaving | ColumnState::Removed => 0,
             });
             due.fold(0, u64::saturating_add)
@@ -131,10 +131,19 @@ pub struct GroupColumn {
     /// While the group grows: it has the new size on its disk, or is made with it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub grown: bool,
+    /// What it has on its disk, in bytes, if that is more than the group has: for a growth that was cancelled.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub kept: u64,
     /// Its node has found that the disk was put back to an image of this epoch: it has not every write, whatever the map says. Nothing is said of one
     /// that is not in sync.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub put_back: Option<u64>,
+}
+
+/// For records that say nothing of it.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+const fn is_zero(bytes: &u64) -> bool {
+    *bytes == 0
 }
 
 impl GroupColumn {

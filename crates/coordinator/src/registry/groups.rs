@@ -184,6 +184,7 @@ pub(super) fn new_column(disk: &ManagedDisk) -> GroupColumn {
         state: ColumnState::Missing,
         replaces: None,
         grown: false,
+        kept: 0,
         put_back: None,
     }
 }
@@ -496,7 +497,7 @@ fn removed(draft: &mut Draft<'_>, group: &GroupVolume, is_it: impl Fn(&GroupColu
             next.columns[number].state = ColumnState::Removed;
             next.columns[number].replaces = None;
             next.columns[number].grown = false;
-            next.columns[number].put_back = None;
+            (next.columns[number].kept, next.columns[number].put_back) = (0, None);
             inherit(&mut next.columns, number as u8);
         }
     }

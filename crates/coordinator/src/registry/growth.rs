@@ -169,9 +169,12 @@ pub(super) fn served(
     Ok(())
 }
 
-/// A group as if it had never been to grow.
+/// A group as if it had never been to grow, but for what its columns have taken of their disks.
 pub(super) fn without_growth(group: &GroupVolume) -> GroupVolume {
-    let columns = group.columns.iter().map(|column| GroupColumn { grown: false, ..column.clone() });
+    let bytes = group.grows.map_or(0, |growth| growth.bytes);
+    let kept = |column: &GroupColumn| if column.grown { column.kept.max(bytes) } else { column.kept };
+    let columns = group.columns.iter();
+    let columns = columns.map(|column| GroupColumn { grown: false, kept: kept(column), ..column.clone() });
     GroupVolume { grows: None, columns: columns.collect(), ..group.clone() }
 }
 
@@ -279,7 +282,7 @@ impl<'a> Whole<'a> {
         for (part, share) in self.shares(bytes) {
             for (_, column) in part.there() {
                 let Some(disk) = registry.managed.get(&column.disk) else { continue };
-                let more = disk.taken_by(share).saturating_sub(disk.taken_by(part.bytes));
+                let more = disk.taken_by(share).saturating_sub(disk.taken_by(part.bytes.max(column.kept)));
                 let of_disk = needed.entry(column.disk).or_default();
                 *of_disk = of_disk.saturating_add(more);
             }

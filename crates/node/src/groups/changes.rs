@@ -116,6 +116,7 @@ mod tests {
             state: ColumnState::Made,
             replaces: None,
             grown: false,
+            kept: 0,
             put_back: None,
         };
         let record = GroupVolume {

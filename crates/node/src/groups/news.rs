@@ -50,7 +50,7 @@ impl Node {
                 volume = known.record.described(),
                 node = self.name(map.primary.node),
                 generation = map.term.generation,
-                "the copy of this node was forced: what others had beyond it is given up, and they are filled from it"
+                "the copy at that node was forced: what others had beyond it is given up, and they are filled from it"
             );
         }
     }

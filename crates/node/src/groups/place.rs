@@ -118,6 +118,7 @@ mod tests {
             state,
             replaces,
             grown: false,
+            kept: 0,
             put_back: None,
         }
     }

@@ -101,7 +101,7 @@ impl Local {
                 volume,
                 epoch,
                 "the copy of this node is smaller than the volume, though the registry takes it for one in sync: its disk was put back to an image \
-                 from before the volume has grown. It is not used"
+                 from before the volume has grown. It is not used, but filled from another copy in sync; if there is none, `cards status` says what to do"
             ),
             None => {
                 tracing::warn!(

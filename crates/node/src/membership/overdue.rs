@@ -73,6 +73,7 @@ mod tests {
             state,
             replaces: None,
             grown: false,
+            kept: 0,
             put_back: None,
         };
         GroupVolume {

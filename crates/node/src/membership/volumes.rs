@@ -351,6 +351,7 @@ mod tests {
             state: ColumnState::Made,
             replaces: None,
             grown: false,
+            kept: 0,
             put_back: None,
         };
         assert_eq!(has_disk("data", &column, Ok(vec![Uuid([2; 16]).to_string(), disk.to_string()])), Ok(()));

@@ -26,7 +26,9 @@ pub(super) fn of(node: &Node) -> Vec<Problem> {
         };
         problems.extend(failed(node, volume, parts));
         problems.extend(put_back(node, volume, parts));
-        let behind = parts.iter().map(|known| {
+        // Where only earlier images are in sync there is nothing that others could be filled from.
+        let is_led = |known: &&Arc<Known>| node.all_put_back(known).is_none();
+        let behind = parts.iter().filter(is_led).map(|known| {
             let has_failed = node.groups.failed_copy(known.record.pg()).is_some();
             let failed = has_failed.then(|| node.name(node.me));
             let image = |number| node.put_back(&known.record, known.map.as_ref()?, number);
@@ -86,7 +88,10 @@ fn put_back(node: &Node, volume: &str, parts: &[Arc<Known>]) -> Option<Problem> 
     let first = lost.first()?;
     let of = match parts.len() {
         1 => String::new(),
-        all => format!(" of {} of {all} parts nothing is served; of the first of them", lost.len()),
+        all => format!(
+            " {} of {all} parts are not served (`cards volume show {volume}` names them all); the first:",
+            lost.len()
+        ),
     };
     let failed = format!("volume {volume}:{of} {}: requests wait, then fail", first.described());
     Some(Problem::failing(Harm::Failing, failed, &first.remedy()))
@@ -204,7 +209,8 @@ fn grows(volume: &str, Growing { to, waits_for }: &Growing) -> String {
     let waits = match waits_for.as_slice() {
         [] => "until then it has its old size".to_owned(),
         nodes => format!(
-            "it has its old size until {} did their part; `cards status` there says what is wrong, if that takes longer than a moment",
+            "it has its old size until {} have done their part; start those that are down, `cards status` there says what is wrong; if one does not come \
+             back, `cards volume resize {volume} --cancel` keeps the old size",
             nodes.join(", ")
         ),
     };

@@ -137,15 +137,15 @@ impl<P: Clone> Primary<P> {
 
     /// The next step of a fill, and the map that is to be proposed.
     pub(super) fn go_on_filling(&mut self, now: Instant, out: &mut Outputs<P>) -> Option<(Map, Change)> {
-        self.tell_copied(out);
-        let node = self.node(self.fill.as_ref()?.column);
-        let gives_right = self.right.lasts(now, [node].into_iter(), &self.timing);
-        let fill = self.fill.as_mut()?;
-        if self.given_up.has(fill.column) {
+        let column = self.fill.as_ref()?.column;
+        if self.given_up.has(column) {
+            // Writes that waited for it alone have ended, and it may lack them where it has been told of as copied.
             self.fill = None;
             return None;
         }
-        let column = fill.column;
+        self.tell_copied(out);
+        let gives_right = self.right.lasts(now, [self.node(column)].into_iter(), &self.timing);
+        let fill = self.fill.as_mut()?;
         let is_copying = self.puts.values().any(|put| put.reason == Reason::Fill)
             || self.gets.values().any(|get| get.reason == Reason::Fill);
         // A write that was acknowledged without the column must reach it first.

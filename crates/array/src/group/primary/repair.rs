@@ -262,6 +262,10 @@ impl<P: Clone> Primary<P> {
     /// What the source of a reconciliation has got from another column may lack a command that the source remembers. A primary that goes on has all
     /// commands that are not at all columns, and does them again. (No others, which a client may have repeated: a later one may have been done since.)
     fn forget_open(&mut self) {
+        // All columns know the same ones.
+        if !self.is_doubtful {
+            return;
+        }
         if !self.has_opened {
             self.has_forgotten = true;
         }
@@ -337,6 +341,8 @@ impl<P: Clone> Primary<P> {
         // The column being filled may have done it.
         if let Some(fill) = &mut self.fill {
             fill.todo.push_back(whole);
+            fill.copied.remove(whole);
+            fill.untold.remove(whole);
         }
     }
 

@@ -68,6 +68,14 @@ pub(crate) enum VolumeError {
          on by itself, else run this again"
     )]
     GrowthUnanswered { volume: String, size: u64, why: String },
+    #[error("volume {volume:?} keeps its {size} bytes: its growth to {wanted} was cancelled meanwhile")]
+    GrowthCancelled { volume: String, size: u64, wanted: u64 },
+    #[error("volume {volume:?} has grown to {size} bytes before that could be cancelled")]
+    GrownBefore { volume: String, size: u64 },
+    #[error(
+        "the growth of volume {volume:?} is cancelled, and it keeps its {size} bytes; this node has not heard of it yet: see `cards volume show {volume}`"
+    )]
+    CancelNotHeard { volume: String, size: u64 },
     #[error("volume {volume:?} has {size} bytes and is not growing: there is nothing to cancel")]
     NotGrowing { volume: String, size: u64 },
     #[error("volume {volume:?} is on one disk of node {node}: it has no other copies")]
@@ -79,7 +87,10 @@ pub(crate) enum VolumeError {
     NoPart { volume: String },
     #[error("volume {volume:?} has no copy at node {node}: its copies are on {}", copies.join(", "))]
     NoCopyAt { volume: String, node: String, copies: Vec<String> },
-    #[error("volume {volume:?}: the copy at node {node} is {state}, and is not to be forced")]
+    #[error(
+        "volume {volume:?}: the copy at node {node} is {state}, and is not to be forced; if the volume is not served, `cards status` at that node says \
+         what to do"
+    )]
     NotStale { volume: String, node: String, state: CopyState },
     #[error(
         "volume {volume:?}: the copy at node {node} {has}. What was written since is lost for ever{gone}. If that is what you want, add \

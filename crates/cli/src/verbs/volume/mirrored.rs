@@ -217,7 +217,12 @@ pub(super) fn show_parts(striped: &Striped, map: bool) -> String {
             .mirror
             .copies
             .iter()
-            .map(|copy| format!("{}:{} {}", copy.node, copy.disk, copy.state))
+            .map(|copy| match copy.since {
+                Some(epoch) if copy.state == CopyState::PutBack => {
+                    format!("{}:{} {}, of epoch {epoch}", copy.node, copy.disk, copy.state)
+                }
+                _ => format!("{}:{} {}", copy.node, copy.disk, copy.state),
+            })
             .collect();
         let primary = part.mirror.map.as_ref().map_or("none", |map| map.primary.as_str());
         line(&format!("part {}", part.part), format!("primary {primary}: {}", copies.join(", ")));

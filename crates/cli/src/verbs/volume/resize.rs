@@ -69,6 +69,7 @@ impl Resize {
             return Err(goes_on(None).into());
         }
         let until = Instant::now() + PATIENCE;
+        let mut is_growing = false;
         loop {
             let found = match client.volume(&name) {
                 Err(ClientError::Io { source, .. }) => return Err(goes_on(Some(source.to_string())).into()),
@@ -78,6 +79,12 @@ impl Resize {
             if found.size >= size && grows.is_none() {
                 break;
             }
+            if is_growing && grows.is_none() {
+                return Err(
+                    VolumeError::GrowthCancelled { volume: name, size: found.size, wanted: size }.into()
+                );
+            }
+            is_growing |= grows.is_some();
             if Instant::now() >= until {
                 let waits_for = grows.map(|grows| grows.waits_for).unwrap_or_default();
                 return Err(VolumeError::NotGrown { volume: name, size, waits_for }.into());
@@ -106,15 +113,21 @@ impl Resize {
 /// The volume keeps the size that it has.
 fn cancel(client: &mut Client, name: String, json: bool) -> Result<(), Error> {
     let found = client.volume(&name)?;
-    if growing(&found).is_none() {
+    let Some(Growing { to, .. }) = growing(&found) else {
         return Err(VolumeError::NotGrowing { volume: name, size: found.size }.into());
-    }
+    };
     client.cancel_resize(&name)?;
     let until = Instant::now() + PATIENCE;
     let mut found = found;
     while growing(&found).is_some() && Instant::now() < until {
         thread::sleep(LOOK);
         found = client.volume(&name)?;
+    }
+    if growing(&found).is_some() {
+        return Err(VolumeError::CancelNotHeard { volume: name, size: found.size }.into());
+    }
+    if found.size >= to {
+        return Err(VolumeError::GrownBefore { volume: name, size: found.size }.into());
     }
     let kept = Resized { volume: name, size: found.size, before: found.size };
     output::print_either(json, &kept, || {
