@@ -277,7 +277,10 @@ impl Column {
         let report = Report {
             memory,
             sealed_before: self.record.term(),
-            in_sync_epoch: if was_put_back && !self.made.is(Mistake::TrustDisk) {
+            in_sync_epoch: if was_put_back
+                && !self.made.is(Mistake::TrustDisk)
+                && !self.made.is(Mistake::FillPutBack)
+            {
                 0
             } else {
                 self.record.in_sync_epoch

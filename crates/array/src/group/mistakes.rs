@@ -84,6 +84,10 @@ pub enum Mistake {
     ClearOvertaken,
     /// A column trusts its memory of commands although a copy may have undone one.
     TrustCopied,
+    /// What a fill has copied is told when the column is given up already, and lacks what others were written there.
+    TellGivenUp,
+    /// A column that is filled is believed its disk, whatever the map says that it has counted.
+    FillPutBack,
 }
 
 /// The mistake that a machine makes, and how much it remembers: none, and all that is allowed, in the program.

@@ -6,7 +6,9 @@ use alloc::vec;
 use alloc::vec::Vec;
 use std::println;
 
-use cards_layout::format::{Column, SUPERBLOCKS, Sizes, Slot, Sum, Superblock, UNIT, Uuid, crc32c, newest};
+use cards_layout::format::{
+    Column, RegionMap, SUPERBLOCKS, Sizes, Slot, Sum, Superblock, UNIT, Uuid, crc32c, newest,
+};
 
 mod copies;
 
@@ -109,6 +111,16 @@ fn open(disk: &Disk, boot: u8, out: &mut Vec<Effect>) -> Result<Store, OpenError
     let tuning = Tuning { sum_pages: 2, hot: 0, hot_for: 0, settle_after: 1_000 };
     let opener = Opener { boot: Uuid::random([boot; 16]), now_us: 1, node: None, cluster: None, tuning };
     Store::open(superblock, &tables, opener, out)
+}
+
+#[test]
+fn the_tables_of_a_disk_of_any_size_are_read_whole() {
+    for device in [33 << 20, 1 << 40, 1 << 44] {
+        let sizes = Sizes::choose(device).unwrap();
+        let last = sizes.region_pages() - 1;
+        let end = sizes.region_page_at(RegionMap::Missed, last, Slot::B) + UNIT as u64;
+        assert_eq!(tables_length(&sizes), end, "{device}");
+    }
 }
 
 /// What a unit may be: each of its sectors one of these values.

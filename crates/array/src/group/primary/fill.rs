@@ -138,6 +138,9 @@ impl<P: Clone> Primary<P> {
     /// The next step of a fill, and the map that is to be proposed.
     pub(super) fn go_on_filling(&mut self, now: Instant, out: &mut Outputs<P>) -> Option<(Map, Change)> {
         let column = self.fill.as_ref()?.column;
+        if self.made.is(Mistake::TellGivenUp) {
+            self.tell_copied(out);
+        }
         if self.given_up.has(column) {
             // Writes that waited for it alone have ended, and it may lack them where it has been told of as copied.
             self.fill = None;

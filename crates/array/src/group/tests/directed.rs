@@ -573,6 +573,80 @@ fn what_is_written_later_stays_missed() {
     });
 }
 
+/// Its disk is what it was before it was dropped, and let in again: the primary that has seen what it had counted then is gone.
+#[test]
+fn a_disk_that_is_put_back_while_it_is_filled_is_filled_whole() {
+    finds(Mistake::FillPutBack, |seed, mistake| {
+        let (mut world, primary) = serving(seed, 2, mistake);
+        let other = 1 - primary;
+        // Nothing is dirty in the image.
+        world.clients_rest = true;
+        world.run(world.now + 600 * MS);
+        let image = world.nodes[other].media.clone();
+        world.clients_rest = false;
+        world.run(world.now + 300 * MS);
+        world.clients_rest = true;
+        world.run(world.now + 600 * MS);
+        world.crash(other, false);
+        world.run(world.now + 300 * MS);
+        world.start(other);
+        let is_filled = |world: &World| {
+            let number = world.register.column_at(NodeId(other as u16)).map(usize::from);
+            number.is_some_and(|number| matches!(world.register.columns[number].state, State::Fill { .. }))
+        };
+        let until = world.now + 300 * MS;
+        while !is_filled(&world) && world.now < until {
+            world.run(world.now + MS / 10);
+        }
+        world.crash(primary, false);
+        world.crash(other, false);
+        world.nodes[other].media = image;
+        world.start(primary);
+        world.start(other);
+        world.run(world.now + 900 * MS);
+        world.judge_whole();
+        world.wrong
+    });
+}
+
+/// The register is silent about the map that admits a column, which is cut off meanwhile: when the old map is heard of again, the column is given up
+/// while writes wait for it alone.
+#[test]
+fn what_a_column_lacks_that_is_given_up_stays_missed() {
+    finds(Mistake::TellGivenUp, |seed, mistake| {
+        let (mut world, primary) = serving(seed, 2, mistake);
+        let other = 1 - primary;
+        world.crash(other, false);
+        world.run(world.now + 300 * MS);
+        world.clients_rest = true;
+        world.run(world.now + 60 * MS);
+        world.start(other);
+        let is_filled = |world: &World| {
+            let number = world.register.column_at(NodeId(other as u16)).map(usize::from);
+            number.is_some_and(|number| matches!(world.register.columns[number].state, State::Fill { .. }))
+        };
+        let until = world.now + 300 * MS;
+        while !is_filled(&world) && world.now < until {
+            world.run(world.now + MS / 10);
+        }
+        world.run(world.now + 6 * MS);
+        world.register_cuts.insert(primary);
+        world.run(world.now + 100 * MS);
+        world.clients_rest = false;
+        world.run(world.now + 60 * MS);
+        world.cuts.extend([(other, primary), (primary, other)]);
+        world.run(world.now + 100 * MS);
+        world.register_cuts.remove(&primary);
+        world.run(world.now + 60 * MS);
+        world.clients_rest = true;
+        world.run(world.now + 300 * MS);
+        world.cuts.clear();
+        world.run(world.now + 900 * MS);
+        world.judge_whole();
+        world.wrong
+    });
+}
+
 /// Another node's column takes a column's place when it is filled, and outlives the first one.
 #[test]
 fn a_disk_that_replaces_another_one_is_filled() {
