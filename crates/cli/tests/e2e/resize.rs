@@ -201,7 +201,10 @@ fn a_node_that_is_away_is_waited_for_and_the_status_says_so() {
     let text = at(&mut scene.cluster, third, &["volume", "show", "data"]).ok().stdout;
     assert!(text.contains(&format!("; grows to 48 MiB, waits for n{other}")), "{text}");
     let problems = scene.cluster.node(first).status()["problems"].to_string();
-    assert!(problems.contains(&format!("it has its old size until n{other} did")), "{problems}");
+    assert!(
+        problems.contains(&format!("it has its old size until n{other} has done its part")),
+        "{problems}"
+    );
     // What the growth takes is not free any more.
     let disks = at(&mut scene.cluster, first, &["disk", "list", "--json"]).ok().stdout;
     let disks: Vec<Value> = serde_json::from_str(&disks).unwrap();

@@ -208,11 +208,17 @@ fn growing(node: &Node, volume: &str, parts: &[Arc<Known>]) -> Option<Growing> {
 fn grows(volume: &str, Growing { to, waits_for }: &Growing) -> String {
     let waits = match waits_for.as_slice() {
         [] => "until then it has its old size".to_owned(),
-        nodes => format!(
-            "it has its old size until {} have done their part; start those that are down, `cards status` there says what is wrong; if one does not come \
-             back, `cards volume resize {volume} --cancel` keeps the old size",
-            nodes.join(", ")
-        ),
+        nodes => {
+            let (have, those) = match nodes {
+                [_] => ("has done its part", "it if it is down"),
+                _ => ("have done their part", "those that are down"),
+            };
+            format!(
+                "it has its old size until {} {have}; start {those}, `cards status` there says what is wrong; if one does not come back, `cards volume \
+                 resize {volume} --cancel` keeps the old size",
+                nodes.join(", ")
+            )
+        }
     };
     format!("volume {volume}: it grows to {} ({to} bytes); {waits}", size::human(*to))
 }
