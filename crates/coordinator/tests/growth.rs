@@ -234,7 +234,7 @@ fn what_does_not_fit_says_what_is_lacking_where_and_what_would() {
     let Refusal::NoGrowth { most, disks, .. } = refused(&registry, &grow(40)) else { panic!("it fits") };
     assert_eq!((most, disks.len()), (24 * MIB, 2));
     let text = refused(&registry, &grow(40)).to_string();
-    let wanted = "has 4194304 bytes and cannot grow to 41943040 on its disks: disk n1:d would have to have 37748736 more for it, and has room for \
+    let wanted = "has 4194304 bytes and cannot grow to 41943040 on its disks: disk n1:d needs 37748736 bytes more for it, and has room for \
                   20971520; disk n2:d";
     assert!(text.contains(wanted), "{text}");
     assert!(text.contains("Make it 25165824 bytes at most"), "{text}");

@@ -260,7 +260,7 @@ mod tests {
         let told = grows("data", &growing);
         assert!(
             told.starts_with(
-                "volume data: it grows to 8 MiB (8388608 bytes); it has its old size until n3 did"
+                "volume data: it grows to 8 MiB (8388608 bytes); it has its old size until n3 has done its part; start it if it is down"
             ),
             "{told}"
         );
