@@ -243,6 +243,11 @@ pub(super) fn column_made(draft: &mut Draft<'_>, told: &ToldColumn) -> Result<()
     Ok(())
 }
 
+/// The disk of a column was put back to an earlier image, as its node says.
+fn is_image(group: &GroupVolume, number: u8) -> bool {
+    group.columns.get(usize::from(number)).is_some_and(|column| column.put_back.is_some())
+}
+
 /// A column is an earlier image, or is none any more.
 pub(super) fn put_back(draft: &mut Draft<'_>, told: &ToldColumn, epoch: Option<u64>) -> Result<(), Refusal> {
     let registry = draft.registry;
@@ -408,7 +413,7 @@ pub(super) fn replace(
         return Err(Refusal::BeingReplaced { volume: name(), from: leaving.place(), by });
     }
     let state = map.column(number).map_or(State::None, |column| column.state);
-    let is_old = |number: u8| group.columns.get(usize::from(number)).is_some_and(|c| c.put_back.is_some());
+    let is_old = |number: u8| is_image(group, number);
     if map.in_sync().all(is_old) {
         let copies = map.in_sync().filter_map(|number| group.columns.get(usize::from(number)));
         let copies = copies.map(GroupColumn::place).collect();
@@ -460,7 +465,7 @@ pub(super) fn force(draft: &mut Draft<'_>, volume: &str, node: &str, epoch: u64)
         let member = column.and_then(|column| registry.members.get(&column.node));
         member.is_some_and(|member| member.state.is_live())
     };
-    let is_old = |number: u8| group.columns.get(usize::from(number)).is_some_and(|c| c.put_back.is_some());
+    let is_old = |number: u8| is_image(group, number);
     if let Some(number) = map.in_sync().find(|number| is_there(number) && !is_old(*number)) {
         let copy = group.columns[usize::from(number)].place();
         return Err(Refusal::ForceNotNeeded { volume: name(), copy });

@@ -34,6 +34,18 @@ fn finds(mistake: Mistake, schedule: impl Fn(u64, Option<Mistake>) -> Option<Str
     assert!((0..40).any(|seed| schedule(seed, Some(mistake)).is_some()), "{mistake:?}");
 }
 
+/// Until the column of this node is let in to be filled.
+fn until_filled(world: &mut World, node: usize) {
+    let until = world.now + 300 * MS;
+    let is_filled = |world: &World| {
+        let number = world.register.column_at(NodeId(node as u16)).map(usize::from);
+        number.is_some_and(|number| matches!(world.register.columns[number].state, State::Fill { .. }))
+    };
+    while !is_filled(world) && world.now < until {
+        world.run(world.now + MS / 10);
+    }
+}
+
 /// The only witness of the primary's right is started again at once, and does not reach the primary.
 #[test]
 fn a_promise_outlives_the_process_that_gave_it() {
@@ -590,14 +602,7 @@ fn a_disk_that_is_put_back_while_it_is_filled_is_filled_whole() {
         world.crash(other, false);
         world.run(world.now + 300 * MS);
         world.start(other);
-        let is_filled = |world: &World| {
-            let number = world.register.column_at(NodeId(other as u16)).map(usize::from);
-            number.is_some_and(|number| matches!(world.register.columns[number].state, State::Fill { .. }))
-        };
-        let until = world.now + 300 * MS;
-        while !is_filled(&world) && world.now < until {
-            world.run(world.now + MS / 10);
-        }
+        until_filled(&mut world, other);
         world.crash(primary, false);
         world.crash(other, false);
         world.nodes[other].media = image;
@@ -621,14 +626,7 @@ fn what_a_column_lacks_that_is_given_up_stays_missed() {
         world.clients_rest = true;
         world.run(world.now + 60 * MS);
         world.start(other);
-        let is_filled = |world: &World| {
-            let number = world.register.column_at(NodeId(other as u16)).map(usize::from);
-            number.is_some_and(|number| matches!(world.register.columns[number].state, State::Fill { .. }))
-        };
-        let until = world.now + 300 * MS;
-        while !is_filled(&world) && world.now < until {
-            world.run(world.now + MS / 10);
-        }
+        until_filled(&mut world, other);
         world.run(world.now + 6 * MS);
         world.register_cuts.insert(primary);
         world.run(world.now + 100 * MS);
