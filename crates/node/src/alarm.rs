@@ -73,39 +73,40 @@ fn set(timer: &File, pause: Duration) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::Ordering::Relaxed;
     use std::time::Instant;
 
     use super::*;
 
-    fn run(test: impl Future<Output = ()>) {
-        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test);
-    }
-
-    /// How often this thread has given its processor away by itself.
-    fn waits() -> i64 {
-        // SAFETY: the structure has no pointers, and is written by the call.
-        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-        // SAFETY: writes the structure that it is given.
-        assert_eq!(unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) }, 0);
-        usage.ru_nvcsw
+    /// `test` is given what says how often the thread has gone to sleep.
+    fn run(test: impl AsyncFnOnce(&AtomicUsize)) {
+        let parked = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&parked);
+        let count = move || _ = counter.fetch_add(1, Relaxed);
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().on_thread_park(count).build();
+        runtime.unwrap().block_on(test(&parked));
     }
 
     #[test]
     fn it_rings_in_the_end_and_has_woken_its_thread_once() {
-        run(async {
+        run(async |parked| {
             let alarm = Alarm::new();
             for pause in [0, 1, 300].map(Duration::from_millis) {
-                let (began, before) = (Instant::now(), waits());
+                let (began, before) = (Instant::now(), parked.load(Relaxed));
                 alarm.sleep(pause).await;
                 assert!(began.elapsed() >= pause, "{pause:?}");
-                assert!(waits() - before <= 1, "{} for {pause:?}", waits() - before);
+                let parked = parked.load(Relaxed) - before;
+                assert!(parked <= 1, "{parked} for {pause:?}");
             }
         });
     }
 
     #[test]
     fn one_that_was_given_up_does_not_ring_in_the_next_wait() {
-        run(async {
+        run(async |_| {
             let alarm = Alarm::new();
             for _ in 0..3 {
                 let short = Duration::from_millis(20);
