@@ -250,6 +250,13 @@ impl<P: Clone> Group<P> {
         (is_in_sync && self.column.is_behind(map)).then_some(self.column.record.sealed_epoch)
     }
 
+    /// Columns in sync that this process, as the primary, waits for, and that do not answer, by number: the machines of all that do have lost their
+    /// power, and with it perhaps what those have. A person may force one that is there.
+    #[must_use]
+    pub fn awaited(&self, now: Instant) -> Vec<u8> {
+        self.primary.as_ref().map(|primary| primary.awaited(now, &self.column)).unwrap_or_default()
+    }
+
     /// The node whose process was the primary before this one, which took over because it had heard nothing of it for a promise: nobody
     /// need wait for its word that it uses no copies. Its right has ended in that time; and so have the leases of cards that an
     /// earlier primary had granted it, because these are no longer than a promise allows, or it had been the primary for longer than they
@@ -458,6 +465,11 @@ impl<P: Clone> Group<P> {
             Message::HandOver(map) => {
                 let is_me = map.primary == self.me;
                 let is_here = map.primary.node == self.me.node && matches!(self.asked, Asked::Nothing);
+                // A person has forced the column that this process is the primary with.
+                let is_forced = |primary: &Primary<P>| primary.map.term.generation < map.term.generation;
+                if is_me && self.primary.as_ref().is_some_and(is_forced) {
+                    self.step_down(now);
+                }
                 if (is_me || is_here) && self.primary.is_none() {
                     self.found(now, *map);
                 }
@@ -503,6 +515,10 @@ impl<P: Clone> Group<P> {
                     .or_else(|| primary.placed(&self.placements))
             {
                 self.propose(map, Some(change));
+            } else if matches!(self.asked, Asked::Nothing)
+                && let Some(map) = primary.confirmed(now)
+            {
+                self.propose(map, None);
             }
             if self.out.own.is_empty() {
                 return;
@@ -606,10 +622,11 @@ impl<P: Clone> Group<P> {
         if self.made.is(Mistake::TakeOverStale) {
             map.columns[self.rank as usize].state = State::Sync;
         }
-        // Alone in sync, its disk says what all columns in sync were sealed for.
-        let Record { generation, sealed_epoch, .. } = self.column.record;
-        if map.in_sync().count() == 1 && generation == map.term.generation {
-            map.opened = map.opened.max(sealed_epoch);
+        // Its disk says what all columns in sync were sealed for: alone, whatever itself was; else what it has opened.
+        let Record { generation, sealed_epoch, in_sync_epoch, .. } = self.column.record;
+        if generation == map.term.generation {
+            let is_alone = map.in_sync().count() == 1;
+            map.opened = map.opened.max(if is_alone { sealed_epoch } else { in_sync_epoch });
         }
         if let Ok(next) = map.taken_over(self.me) {
             self.column.claims = Some(next.term);

@@ -658,6 +658,23 @@ fn a_stale_copy_is_forced_only_when_none_in_sync_is_there() {
     assert_eq!(map.columns[1].state, State::Sync);
 }
 
+/// Its machine may have lost what the other one has, which is gone for good: the group waits for that one.
+#[test]
+fn a_copy_in_sync_is_forced_when_another_one_is_gone() {
+    let force = |epoch| Change::ForceMap { volume: "v".into(), node: "a".into(), epoch };
+    let mut registry = with_volume();
+    assert!(matches!(refused(&registry, &force(1)), Refusal::ForceNotNeeded { .. }));
+    do_all(&mut registry, [Change::Left { seat: seat("b", 1) }]);
+    let away = Change::ForceMap { volume: "v".into(), node: "b".into(), epoch: 1 };
+    assert!(matches!(refused(&registry, &away), Refusal::ForceNotNeeded { copy, .. } if copy == "a:d"));
+    assert!(matches!(refused(&registry, &force(2)), Refusal::MapNotTaken { .. }));
+    do_all(&mut registry, [force(1), force(1)]);
+    let map = map_of(&registry);
+    assert_eq!((map.term, map.forced), (Term { generation: 2, epoch: 2 }, true));
+    assert_eq!(map.columns[0].state, State::Stale { since: 0 });
+    assert_eq!(map.columns[1].state, State::Sync);
+}
+
 #[test]
 fn a_copy_that_was_put_back_is_forced_and_replaces_nothing() {
     let force = |epoch| Change::ForceMap { volume: "v".into(), node: "a".into(), epoch };

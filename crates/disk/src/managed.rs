@@ -65,13 +65,15 @@ pub struct ManagedOptions {
     pub cluster: Option<String>,
     /// The node that opens it.
     pub node: Option<String>,
+    /// Names the boot of this machine, as a UUID: what was written in an earlier one may be lost. None: it is read from the kernel.
+    pub boot: Option<String>,
 }
 
 impl ManagedOptions {
     /// The disk at a path, whatever it is called and whichever cluster it is of.
     #[must_use]
     pub fn new(disk: DiskOptions) -> Self {
-        Self { disk, name: None, cluster: None, node: None }
+        Self { disk, name: None, cluster: None, node: None, boot: None }
     }
 }
 

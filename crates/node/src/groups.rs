@@ -12,6 +12,7 @@
 //! | `exclusivity` | which card has a group's volume for itself, as the registry keeps it |
 //! | `place` | columns that take the place of others |
 //! | `put_back` | copies whose disks were put back to earlier images |
+//! | `still` | groups that nobody serves, and what a person can do |
 //! | `register` | the group's questions to the registry |
 //! | `shown` | how a mirrored volume stands, for people |
 
@@ -25,6 +26,7 @@ mod place;
 mod put_back;
 mod register;
 mod shown;
+mod still;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -40,9 +42,9 @@ use crate::node::groups::Hosted;
 use crate::node::{Event, Inbox, Local, Node};
 
 pub(crate) use exclusivity::ask as ask_exclusivity;
-pub(crate) use put_back::AllPutBack;
 pub(crate) use register::Registers;
 pub(crate) use shown::mirror;
+pub(crate) use still::StandsStill;
 
 /// From now on messages of groups go to the threads that drive them.
 pub(crate) fn receive(node: &Arc<Node>) {
@@ -285,6 +287,11 @@ impl Local {
                 // Of a disk that has failed that is said.
                 if hosted.is_outdated && !was_outdated && self.node.groups.failed_copy(of).is_none() {
                     self.tell_outdated(of);
+                }
+                let awaited = hosted.group.awaited(self.node.now());
+                if awaited != hosted.awaited {
+                    self.node.groups.note_awaited(of, awaited.clone());
+                    hosted.awaited = awaited;
                 }
                 // A right that is not that of the core's term is none.
                 let ends = hosted.group.right_ends().filter(|_| hosted.reigns());

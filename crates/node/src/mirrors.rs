@@ -113,7 +113,7 @@ fn waiting(
     modes: &BTreeSet<AttachMode>,
     reason: &str,
 ) -> Volume {
-    let (state, reason) = match node.first_put_back(name) {
+    let (state, reason) = match node.first_still(name) {
         Some(old) => (VolumeState::Offline, old.reason()),
         None => (VolumeState::Waiting, reason.to_owned()),
     };
@@ -194,7 +194,7 @@ async fn registry_has(node: &Node, volume: &str) -> bool {
 
 /// Why a volume that is being made or removed, or of which nothing is left but earlier images, cannot be attached.
 pub(crate) fn unready(node: &Node, volume: &str) -> Option<Refusal> {
-    if let Some(old) = node.first_put_back(volume) {
+    if let Some(old) = node.first_still(volume) {
         let message = format!("volume {volume}: {}; {}", old.described(), old.remedy());
         return Some(Refusal { kind: RefusalKind::Failed, message });
     }

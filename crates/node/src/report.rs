@@ -221,7 +221,7 @@ fn standing(
     let link = &node.links[usize::from(disk_node.0)];
     let up = disk_node == node.me || link.is_up();
     let silent_s = silent_s(node, link).filter(|_| up && disk_node != node.me);
-    let old = node.groups.get(spec.id).and_then(|known| node.all_put_back(&known));
+    let still = node.groups.get(spec.id).and_then(|known| node.stands_still(&known));
     match card.map(|card| card.state()) {
         _ if node.is_gone(spec.id) => (VolumeState::Offline, Some(gone(node, spec))),
         Some(CardState::Refused(_, reason)) => (VolumeState::Refused, Some(reason)),
@@ -229,7 +229,7 @@ fn standing(
             let lost = node.lost_lead(spec.id);
             (VolumeState::Offline, lost.map(|failed| lost_copy(node, &failed)))
         }
-        _ if old.is_some() => (VolumeState::Offline, old.map(|old| old.reason())),
+        _ if still.is_some() => (VolumeState::Offline, still.map(|still| still.reason())),
         _ if !up => {
             let reason = format!(
                 "its disk node {0} does not answer; see node {0} in `cards status`",
@@ -253,8 +253,16 @@ fn standing(
             match (card, status.and_then(|status| status.refused.as_ref())) {
                 (Some(card), Some(refusal)) => (VolumeState::Refused, Some(explain(node, card, refusal))),
                 _ => {
-                    let reason = "its disk node has given the card up; being attached again";
-                    (VolumeState::Waiting, Some(reason.into()))
+                    let gone = node.in_sync_and_gone(spec.id).filter(|_| disk_node != node.me);
+                    let reason = match gone {
+                        Some(copies) => format!(
+                            "not served yet: {copies} counts as in sync, and its node is away; `cards status` at node {} says whether that is \
+                             waited for",
+                            node.name(disk_node)
+                        ),
+                        None => "its disk node has given the card up; being attached again".to_owned(),
+                    };
+                    (VolumeState::Waiting, Some(reason))
                 }
             }
         }

@@ -72,6 +72,8 @@ pub enum DropCause {
     Ended,
     /// Its process was started anew.
     Restarted,
+    /// Its disk was put back to an earlier image, or has something that a command has replaced.
+    Outdated,
     /// Damaged units of it could not be written anew, or it may have what another copy has lost.
     Unfit,
     /// Nothing was heard of it for so long.
@@ -89,6 +91,9 @@ impl fmt::Display for DropCause {
         match self {
             Self::Ended => f.write_str("its node was stopped, or its disk has failed"),
             Self::Restarted => f.write_str("its node was started anew"),
+            Self::Outdated => f.write_str(
+                "its disk was put back to an earlier image, or lacks what another copy cannot give it",
+            ),
             Self::Unfit => f.write_str("damaged data of it could not be written anew from another copy"),
             Self::Silent(time) => write!(f, "its node said nothing for {:.1} s", time.as_secs_f64()),
             Self::Unconfirmed(time) => {

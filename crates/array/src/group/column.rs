@@ -89,6 +89,7 @@ enum Gate {
     Refused(Term),
     Restarted,
     Failed,
+    Outdated,
     /// Of a term that the column is not sealed for yet.
     Early,
 }
@@ -159,8 +160,10 @@ impl Column {
     fn gate(&self, term: Term) -> Gate {
         let sealed = self.sealed.as_ref().map(|map| map.term);
         let below = self.refused_below();
-        if self.failed || self.is_outdated {
+        if self.failed {
             Gate::Failed
+        } else if self.is_outdated {
+            Gate::Outdated
         } else if term < below && !(self.made.is(Mistake::AcceptEarlierEpoch) && self.sealed.is_some()) {
             Gate::Refused(below)
         } else if sealed == Some(term) || term < below {
@@ -179,6 +182,7 @@ impl Column {
             Gate::Refused(below) => out.send(from, Message::Refused { term: below }),
             Gate::Restarted => out.send(from, Message::Restarted { term }),
             Gate::Failed => out.send(from, Message::Failed { term }),
+            Gate::Outdated => out.send(from, Message::Outdated { term }),
             Gate::Early => {}
         }
         false
@@ -223,6 +227,7 @@ impl Column {
             Gate::Refused(below) => out.send(primary, Message::Refused { term: below }),
             Gate::Restarted => out.send(primary, Message::Restarted { term }),
             Gate::Failed => out.send(primary, Message::Failed { term }),
+            Gate::Outdated => out.send(primary, Message::Outdated { term }),
         }
     }
 

@@ -23,10 +23,13 @@ pub struct GroupTiming {
     pub rank_delay: Duration,
     /// How long a new primary holds back writes because cards of the last one may be valid: one and a half leases of cards.
     pub grace: Duration,
+    /// After so long without a change the register is told, by one more map, that the last one was opened: a disk that is put back to what it was
+    /// before is known by that.
+    pub confirm: Duration,
 }
 
 impl Default for GroupTiming {
-    /// 1.5 s, 200 ms, 2 s, 200 ms, and the 1.5 s that fit cards' leases of 1 s.
+    /// 1.5 s, 200 ms, 2 s, 200 ms, the 1.5 s that fit cards' leases of 1 s, and 20 s.
     fn default() -> Self {
         Self {
             lease: Duration::from_millis(1500),
@@ -34,6 +37,7 @@ impl Default for GroupTiming {
             put_timeout: Duration::from_secs(2),
             rank_delay: Duration::from_millis(200),
             grace: Duration::from_millis(1500),
+            confirm: Duration::from_secs(20),
         }
     }
 }
@@ -185,6 +189,7 @@ mod tests {
         put_timeout: Duration::from_millis(200),
         rank_delay: Duration::from_millis(20),
         grace: Duration::from_millis(150),
+        confirm: Duration::from_secs(1),
     };
 
     fn ms(ms: u64) -> Instant {

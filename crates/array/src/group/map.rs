@@ -409,6 +409,20 @@ impl Map {
         }
     }
 
+    /// *Confirm*: nothing changes but what the register knows of the map before, that it was opened.
+    ///
+    /// # Errors
+    /// Another process asked.
+    pub fn confirmed(&self, by: Member) -> Result<Self, MapError> {
+        self.check_primary(by)?;
+        Ok(self.next())
+    }
+
+    /// Whether nothing else has changed since the map before.
+    pub(super) fn confirms(&self, before: &Self) -> bool {
+        *self == Self { opened: self.opened, ..before.next() }
+    }
+
     /// *Add*: a column on an empty disk joins the group, with nothing. Its number is a free one: those of other columns stay, because
     /// their disks know them by it.
     ///

@@ -185,6 +185,11 @@ pub enum Message<P> {
         /// The term of the request.
         term: Term,
     },
+    /// The column is not in sync, whatever the map says: its disk was put back to an earlier image, or has something that a command has replaced.
+    Outdated {
+        /// The term of the request.
+        term: Term,
+    },
     /// The register holds this map: its primary, which is this node, goes on.
     HandOver(Box<Map>),
     /// A process that was primary serves no more in this term, nor in those before.
@@ -242,6 +247,7 @@ impl<P> Message<P> {
             Self::Refused { term } => Message::Refused { term },
             Self::Restarted { term } => Message::Restarted { term },
             Self::Failed { term } => Message::Failed { term },
+            Self::Outdated { term } => Message::Outdated { term },
             Self::HandOver(map) => Message::HandOver(map),
             Self::Resigned { member, term } => Message::Resigned { member, term },
         }

@@ -25,7 +25,7 @@ use super::column::Column;
 use super::extents::{Extent, Extents};
 use super::fence::{GroupTiming, Right};
 use super::io::{Command, CommandError, Marks, Output, Outputs, Token};
-use super::map::{COLUMNS_MAX, Map, MapColumn, Member, State};
+use super::map::{COLUMNS_MAX, Map, MapColumn, Member, State, Term};
 use super::message::{Memory, Message, Report};
 use super::mistakes::{Made, Mistake};
 use super::origins::{Known, Origin, Origins};
@@ -195,7 +195,9 @@ pub(super) struct Primary<P> {
     heard: [Instant; COLUMNS_MAX],
     /// Columns that have failed, or were started again since they were sealed.
     broken: Mask,
-    /// The same, or columns being filled that were silent: nothing is awaited of them in this term.
+    /// Of these, columns that are not in sync, whatever the map says.
+    outdated: Mask,
+    /// Columns that have failed, or were started again, or are being filled and were silent: nothing is awaited of them in this term.
     given_up: Mask,
     /// Why columns are dropped in this term.
     causes: [Option<DropCause>; COLUMNS_MAX],
@@ -234,6 +236,8 @@ pub(super) struct Primary<P> {
     fill: Option<Fill>,
     /// Bytes that were copied to columns that had missed them.
     copied: u64,
+    /// When the register is told that the map was opened; none if that is all that this map says.
+    confirm_at: Option<Instant>,
     /// What the column that was admitted last had missed.
     caught_up: Extents,
     /// Cards of the last primary are void then.
@@ -273,6 +277,7 @@ impl<P: Clone> Primary<P> {
             resend_at: now,
             heard: [now; COLUMNS_MAX],
             broken: Mask::default(),
+            outdated: Mask::default(),
             given_up: Mask::default(),
             causes: [None; COLUMNS_MAX],
             reports: BTreeMap::new(),
@@ -298,6 +303,7 @@ impl<P: Clone> Primary<P> {
             results: VecDeque::new(),
             fill: None,
             copied: 0,
+            confirm_at: None,
             caught_up: Extents::default(),
             writes_at: None,
             hands_over: None,
@@ -351,10 +357,12 @@ impl<P: Clone> Primary<P> {
                 self.marks[number] = Marks(0);
             }
         }
+        self.confirm_at = (!map.confirms(&self.map)).then(|| now + self.timing.confirm);
         self.map = map;
         (self.stage, self.stage_since) = (Stage::Sealing, now);
         self.heard = [now; COLUMNS_MAX];
         self.broken = Mask::default();
+        self.outdated = Mask::default();
         self.given_up = Mask::default();
         self.causes = [None; COLUMNS_MAX];
         if self.map.since == self.map.term.epoch {
@@ -655,6 +663,7 @@ impl<P: Clone> Primary<P> {
             }
             Message::Restarted { term: of } if of == term => self.breaks(column, DropCause::Restarted),
             Message::Failed { term: of } if of == term => self.breaks(column, DropCause::Ended),
+            Message::Outdated { term: of } if of == term => self.is_outdated(column),
             _ => {}
         }
         self.advance(now, out, own);
@@ -663,6 +672,11 @@ impl<P: Clone> Primary<P> {
     fn breaks(&mut self, column: u8, cause: DropCause) {
         self.broken.insert(column);
         self.causes[usize::from(column)] = Some(cause);
+    }
+
+    fn is_outdated(&mut self, column: u8) {
+        self.outdated.insert(column);
+        self.breaks(column, DropCause::Outdated);
     }
 
     /// Goes on as far as it can.
@@ -763,9 +777,25 @@ impl<P: Clone> Primary<P> {
         }
     }
 
+    /// Columns in sync whose disks were put back: another one has opened a term, for which all were sealed before.
+    fn put_back(&self, in_sync: Mask) -> Mask {
+        let reports = || self.reports.iter().filter(|(column, _)| in_sync.has(**column));
+        let opened =
+            reports().map(|(_, report)| Term { epoch: report.in_sync_epoch, ..report.sealed_before }).max();
+        let is_old =
+            |report: &Report| opened.is_some_and(|opened| opened.epoch > 0 && report.sealed_before < opened);
+        reports().filter(|(_, report)| is_old(report)).map(|(column, _)| *column).collect()
+    }
+
     /// All columns are sealed: what has to be made the same, and by which column.
     fn reconcile(&mut self) {
         let in_sync: Mask = self.map.in_sync().collect();
+        if !self.made.is(Mistake::IgnoreMarks) {
+            self.put_back(in_sync).columns().for_each(|column| self.is_outdated(column));
+        }
+        if self.outdated.common(in_sync) != Mask::default() {
+            return;
+        }
         let reports: Vec<_> = self.reports.iter().filter(|(column, _)| in_sync.has(**column)).collect();
         // A column that has every acknowledged write and its memory, best of all the own one.
         let own = self.own;

@@ -56,6 +56,7 @@ impl Options {
             rank_delay: lease / 5,
             // The driver says when they are void.
             grace: Duration::from_secs(3_600),
+            confirm: lease * 8,
         };
         world.mirrors = vec![MirrorConfig {
             volume: VOLUME,

@@ -243,3 +243,78 @@ fn a_part_of_raid0_that_is_smaller_than_the_volume_is_served_only_when_it_is_for
     let found = eventually("what is new is there", LONG, || export.read(16 * MIB, 16 * MIB as usize).ok());
     assert!(found.iter().all(|byte| *byte == 0), "what is new is zero");
 }
+
+/// The machines of both copies lose their power, and one is gone for good: the other one may have lost what that had.
+#[test]
+fn a_copy_whose_machine_lost_power_is_forced_when_the_other_one_is_gone() {
+    let dir = scratch();
+    let mut scene = scene(dir.path());
+    let third = scene.third;
+    let first = scene.primary(third);
+    let other = scene.other(first);
+    write(&scene, OLD);
+    let (from, gone) = (format!("n{first}"), format!("n{other}:fast{other}"));
+    let force = ["volume", "force", "data", "--from", &from];
+    let needless = at(&mut scene.cluster, third, &force);
+    assert!(needless.stderr.contains("is in sync, and is not to be forced"), "{needless}");
+    for number in [first, other] {
+        scene.cluster.node(number).kill();
+        scene.cluster.node(number).reboot("b007");
+    }
+    scene.cluster.node(first).restart();
+    let reason = eventually("the primary says what it waits for", LONG, || {
+        let told = volume(&mut scene.cluster, first);
+        let reason = told["reason"].as_str()?.to_owned();
+        (told["state"] == "offline" && reason.contains("have lost their power")).then_some(reason)
+    });
+    assert!(reason.contains(&gone) && reason.contains("cards volume force data --from"), "{reason}");
+    let status = at(&mut scene.cluster, first, &["status"]);
+    let line = status.stdout.lines().next().unwrap_or_default();
+    assert!(line.contains("volume data:") && line.contains(&gone), "{status}");
+    eventually("another node says where to look", LONG, || {
+        let told = at(&mut scene.cluster, third, &["status"]).stdout;
+        told.contains(&format!(
+            "{gone} counts as in sync, and its node is away; `cards status` at node {from} says"
+        ))
+        .then_some(())
+    });
+
+    let untyped = at(&mut scene.cluster, third, &force);
+    assert!(untyped.stderr.contains(&format!("is lost for ever, also if {gone} comes back")), "{untyped}");
+    let typed = untyped.stderr.split("--force=").nth(1).expect("what to type").trim().to_owned();
+    at(&mut scene.cluster, third, &[&force[..], &[&format!("--force={typed}")]].concat()).ok();
+    let export = scene.cluster.export(third, "data");
+    let found = eventually("what was forced is served", LONG, || export.read(0, MIB as usize).ok());
+    content::check(&found, 0, OLD);
+    scene.restart(other);
+    scene.wait_in_sync();
+    let map = volume(&mut scene.cluster, third)["mirror"]["map"].clone();
+    assert_eq!((&map["generation"], &map["forced"]), (&Value::from(2), &Value::from(true)), "{map}");
+}
+
+/// The machines of both copies lose their power, and the disk of one is put back besides: the other one goes on.
+#[test]
+fn a_copy_whose_machine_lost_power_goes_on_without_one_that_was_put_back() {
+    let dir = scratch();
+    let mut scene = scene(dir.path());
+    let third = scene.third;
+    let first = scene.primary(third);
+    let other = scene.other(first);
+    let images = image_and_go_on(&mut scene, dir.path(), &[first]);
+    for number in [first, other] {
+        scene.cluster.node(number).kill();
+        scene.cluster.node(number).reboot("b007");
+    }
+    for (aside, disk) in images {
+        fs::rename(aside, disk).unwrap();
+    }
+    for number in [first, other] {
+        scene.cluster.node(number).restart();
+    }
+    let export = scene.cluster.export(third, "data");
+    let found = eventually("the other copy is served", LONG, || export.read(0, MIB as usize).ok());
+    content::check(&found, 0, NEW);
+    scene.wait_in_sync();
+    let map = volume(&mut scene.cluster, third)["mirror"]["map"].clone();
+    assert_eq!(map["generation"], Value::from(1), "{map}");
+}

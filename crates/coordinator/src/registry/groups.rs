@@ -443,7 +443,8 @@ pub(super) fn replace(
     Ok(())
 }
 
-/// A person gives up all other histories for the copy of a node: those in sync are gone for good.
+/// A person gives up all other histories for the copy of a node: those in sync are gone for good, or were put back. If its own is one of those in
+/// sync, its machine may have lost what one that is gone has, so that the group waits for that one.
 pub(super) fn force(draft: &mut Draft<'_>, volume: &str, node: &str, epoch: u64) -> Result<(), Refusal> {
     let registry = draft.registry;
     let (group, map) = registry.ready(volume)?;
@@ -451,11 +452,10 @@ pub(super) fn force(draft: &mut Draft<'_>, volume: &str, node: &str, epoch: u64)
     let member =
         registry.members.get(node).ok_or_else(|| Refusal::UnknownMember { name: node.to_owned() })?;
     let process = Process { node: NodeId(member.id), incarnation: member.incarnation.0 };
-    let Some(state) = map.column_at(process.node).and_then(|n| map.column(n)).map(|column| column.state)
-    else {
+    if map.column_at(process.node).is_none() {
         let copies = group.there().map(|(_, column)| column.place()).collect();
         return Err(Refusal::NoCopyThere { volume: name(), disk: format!("of node {node}"), copies });
-    };
+    }
     // The answer to the first was lost.
     if map.forced && map.primary.node == process.node && map.term.epoch > epoch {
         return Ok(());
@@ -465,16 +465,18 @@ pub(super) fn force(draft: &mut Draft<'_>, volume: &str, node: &str, epoch: u64)
         let member = column.and_then(|column| registry.members.get(&column.node));
         member.is_some_and(|member| member.state.is_live())
     };
-    let is_old = |number: u8| is_image(group, number);
-    if let Some(number) = map.in_sync().find(|number| is_there(number) && !is_old(*number)) {
+    let chosen = map.column_at(process.node);
+    let is_in_sync = map.in_sync().any(|number| Some(number) == chosen && !is_image(group, number));
+    let is_one_gone = map.in_sync().any(|number| Some(number) != chosen && !is_there(&number));
+    let mut sound = map.in_sync().filter(|number| is_there(number) && !is_image(group, *number));
+    if let Some(number) = sound.next().filter(|_| !(is_in_sync && is_one_gone)) {
         let copy = group.columns[usize::from(number)].place();
         return Err(Refusal::ForceNotNeeded { volume: name(), copy });
     }
     if !member.state.is_live() {
         return Err(Refusal::ForceAway { volume: name(), node: node.to_owned() });
     }
-    let is_sound = state == State::Sync && !map.column_at(process.node).is_some_and(is_old);
-    if is_sound || map.term.epoch != epoch {
+    if map.term.epoch != epoch {
         let (generation, fence) = (map.term.generation, 0);
         return Err(Refusal::MapNotTaken { volume: name(), generation, epoch: map.term.epoch, fence });
     }

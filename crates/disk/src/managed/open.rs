@@ -46,7 +46,7 @@ pub(super) async fn open(
     }
     let tables = read(engine, 0, tables_length(&sizes)).await?;
     let opener = Opener {
-        boot: boot().unwrap_or_default(),
+        boot: boot(options).unwrap_or_default(),
         now_us: now_us(),
         node: options.node.as_deref().map(|text| name("node", text)).transpose()?,
         cluster,
@@ -113,9 +113,10 @@ fn name(what: &'static str, text: &str) -> Result<Name, ManagedError> {
     text.parse().map_err(|_| ManagedError::Text { what, text: text.into() })
 }
 
-/// The boot of this machine.
-fn boot() -> Option<Uuid> {
-    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+/// The boot of this machine, if it is known.
+fn boot(options: &ManagedOptions) -> Option<Uuid> {
+    let read = || std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok();
+    let text = options.boot.clone().or_else(read)?;
     let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
     u128::from_str_radix(&digits, 16).ok().map(|number| Uuid(number.to_be_bytes()))
 }

@@ -85,6 +85,8 @@ impl Instance {
             put_timeout: lease / 2,
             rank_delay: Duration::ZERO,
             grace: Duration::ZERO,
+            // Nothing is put back.
+            confirm: Duration::from_secs(3_600),
         }
     }
 }

@@ -11,6 +11,7 @@ use cards_policies::policy::normalize;
 
 use crate::error::ServeError;
 use crate::journal::{self, Journal, OpenError};
+use crate::life::boot_id;
 use crate::starting::Starting;
 
 use super::numbers::Identity;
@@ -245,6 +246,7 @@ fn managed_options(disk: &DiskConfig, config: &Config) -> ManagedOptions {
         name: Some(disk.name.clone()),
         cluster: Some(config.cluster.clone()),
         node: Some(config.node.clone()),
+        boot: boot_id().ok(),
     }
 }
 

@@ -264,6 +264,7 @@ impl Local {
             noting: None,
             right: None,
             is_outdated: false,
+            awaited: Vec::new(),
             open: Default::default(),
             scrubs: Default::default(),
             parked: Vec::new(),

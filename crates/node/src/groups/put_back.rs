@@ -10,7 +10,6 @@ use cards_coordinator::GroupVolume;
 use cards_core::PgId;
 use cards_disk::Column;
 
-use crate::node::groups::Known;
 use crate::node::{Local, Node};
 
 impl Node {
@@ -20,58 +19,6 @@ impl Node {
         let held = map.column(number).filter(|column| column.state == State::Sync)?;
         let found = self.groups.found_put_back(record.pg()).filter(|_| held.node == self.me);
         found.unwrap_or_else(|| record.columns.get(usize::from(number))?.put_back)
-    }
-
-    /// Why nobody can serve a group, if all its copies in sync are earlier images: which they are, and what to do.
-    pub(crate) fn all_put_back(&self, known: &Known) -> Option<AllPutBack> {
-        let map = known.ready()?;
-        let old = |number: u8| {
-            let epoch = self.put_back(&known.record, map, number)?;
-            let place = known.record.columns.get(usize::from(number))?.place();
-            Some(format!("{place} (of epoch {epoch})"))
-        };
-        let copies: Vec<String> = map.in_sync().map(old).collect::<Option<_>>()?;
-        let volume = known.record.name.clone();
-        (!copies.is_empty()).then_some(AllPutBack { volume, copies, epoch: map.term.epoch })
-    }
-    /// The first group of a volume of which that is so.
-    pub(crate) fn first_put_back(&self, volume: &str) -> Option<AllPutBack> {
-        let groups = self.groups.all().into_iter().filter(|known| known.record.volume() == volume);
-        groups.filter_map(|known| self.all_put_back(&known)).next()
-    }
-}
-
-/// A group whose copies in sync are all earlier images.
-pub(crate) struct AllPutBack {
-    /// The volume, or the part of one, as `cards volume force` takes it.
-    volume: String,
-    /// Where they are, and of which epochs.
-    copies: Vec<String>,
-    epoch: u64,
-}
-
-impl AllPutBack {
-    /// What has happened, for people.
-    pub(crate) fn described(&self) -> String {
-        let (images, copies) = match self.copies.len() {
-            1 => ("its copy in sync was put back to an earlier image", self.copies.join(", ")),
-            _ => ("all its copies in sync were put back to earlier images", self.copies.join(", ")),
-        };
-        format!("{images}: {copies}, and the volume is at epoch {}", self.epoch)
-    }
-
-    /// The same, and what clients see of it.
-    pub(crate) fn reason(&self) -> String {
-        format!("{}: requests wait, then EIO after disk_wait; {}", self.described(), self.remedy())
-    }
-
-    /// What is to be done.
-    pub(crate) fn remedy(&self) -> String {
-        let Self { volume, .. } = self;
-        format!(
-            "bring a disk back as it was last and restart its daemon; if there is none, `cards volume force {volume} --from NODE` chooses a copy, \
-             and what was written since is lost"
-        )
     }
 }
 

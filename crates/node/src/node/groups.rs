@@ -24,6 +24,8 @@ pub(crate) struct Groups {
     damage: Mutex<BTreeMap<PgId, Arc<GroupDamage>>>,
     failed: Mutex<BTreeMap<PgId, FailedCopy>>,
     put_back: Mutex<BTreeMap<PgId, Option<u64>>>,
+    /// Columns in sync that the primaries here wait for: what all others have may be less.
+    awaited: Mutex<BTreeMap<PgId, Vec<u8>>>,
 }
 
 /// A copy at this node that is given up until its daemon is started anew, because its disk has failed.
@@ -148,10 +150,25 @@ impl Groups {
         self.put_back().insert(of, found) != Some(found)
     }
 
+    fn all_awaited(&self) -> MutexGuard<'_, BTreeMap<PgId, Vec<u8>>> {
+        self.awaited.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The columns in sync that the group's primary waits for, if it is here and cannot go on without them.
+    pub(crate) fn awaited(&self, of: PgId) -> Vec<u8> {
+        self.all_awaited().get(&of).cloned().unwrap_or_default()
+    }
+
+    /// It does, or with none it does not any more.
+    pub(crate) fn note_awaited(&self, of: PgId, columns: Vec<u8>) {
+        self.all_awaited().insert(of, columns);
+    }
+
     /// There is no copy here any more.
     pub(crate) fn copy_is_gone(&self, of: PgId) {
         self.failed().remove(&of);
         self.put_back().remove(&of);
+        self.all_awaited().remove(&of);
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Known>> {
@@ -230,6 +247,8 @@ pub(crate) struct Hosted {
     pub(crate) begun: u64,
     /// The log says that the copy of this node is not what the map takes it for.
     pub(crate) is_outdated: bool,
+    /// Columns in sync that it waits for as the primary, see [`Group::awaited`].
+    pub(crate) awaited: Vec<u8>,
     /// When the group wants to be woken.
     pub(crate) wake: Instant,
 }

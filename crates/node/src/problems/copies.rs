@@ -9,7 +9,7 @@ use cards_config::size;
 use cards_coordinator::{ColumnState, GroupColumn};
 
 use super::{Harm, Problem};
-use crate::groups::{AllPutBack, damage, mirror};
+use crate::groups::{StandsStill, damage, mirror};
 use crate::node::Node;
 use crate::node::groups::{FailedCopy, Known};
 
@@ -25,9 +25,9 @@ pub(super) fn of(node: &Node) -> Vec<Problem> {
             known.map.as_ref().map(|map| map.columns.iter().map(|c| node.name(c.node)).collect())
         };
         problems.extend(failed(node, volume, parts));
-        problems.extend(put_back(node, volume, parts));
-        // Where only earlier images are in sync there is nothing that others could be filled from.
-        let is_led = |known: &&Arc<Known>| node.all_put_back(known).is_none();
+        problems.extend(still(node, volume, parts));
+        // Nothing is there that others could be filled from.
+        let is_led = |known: &&Arc<Known>| node.stands_still(known).is_none();
         let behind = parts.iter().filter(is_led).map(|known| {
             let has_failed = node.groups.failed_copy(known.record.pg()).is_some();
             let failed = has_failed.then(|| node.name(node.me));
@@ -46,10 +46,10 @@ pub(super) fn of(node: &Node) -> Vec<Problem> {
     problems
 }
 
-/// Volumes of which no copy is served, for that of this node is given up, or all were put back.
+/// Volumes of which no copy is served, for that of this node is given up, or the group stands still.
 pub(super) fn lost(node: &Node) -> BTreeSet<String> {
     let all = node.groups.all().into_iter();
-    all.filter(|known| node.lost_lead(known.record.pg()).is_some() || node.all_put_back(known).is_some())
+    all.filter(|known| node.lost_lead(known.record.pg()).is_some() || node.stands_still(known).is_some())
         .map(|known| known.record.volume().to_owned())
         .collect()
 }
@@ -82,19 +82,19 @@ fn failed(node: &Node, volume: &str, parts: &[Arc<Known>]) -> Vec<Problem> {
     copies.into_iter().map(told).collect()
 }
 
-/// Copies in sync of which the disks were put back to earlier images, of groups that have no others: one problem for a volume.
-fn put_back(node: &Node, volume: &str, parts: &[Arc<Known>]) -> Option<Problem> {
-    let lost: Vec<AllPutBack> = parts.iter().filter_map(|known| node.all_put_back(known)).collect();
-    let first = lost.first()?;
+/// Groups of a volume that nobody serves: one problem.
+fn still(node: &Node, volume: &str, parts: &[Arc<Known>]) -> Option<Problem> {
+    let still: Vec<StandsStill> = parts.iter().filter_map(|known| node.stands_still(known)).collect();
+    let first = still.first()?;
     let of = match parts.len() {
         1 => String::new(),
         all => format!(
             " {} of {all} parts are not served (`cards volume show {volume}` names them all); the first:",
-            lost.len()
+            still.len()
         ),
     };
     let failed = format!("volume {volume}:{of} {}: requests wait, then fail", first.described());
-    Some(Problem::failing(Harm::Failing, failed, &first.remedy()))
+    Some(Problem::failing(Harm::Failing, failed, first.remedy()))
 }
 
 /// The copies of a group that are not in sync, and how many it is to have.

@@ -58,6 +58,7 @@ const RESIGNED: u8 = 19;
 const VERIFY: u8 = 20;
 const VERIFIED: u8 = 21;
 const DAMAGED: u8 = 22;
+const OUTDATED: u8 = 23;
 
 const FLAG_MISSED: u8 = 1 << 0;
 const FLAG_ORIGIN: u8 = 1 << 1;
@@ -273,6 +274,7 @@ impl Fields {
             Message::Refused { term } => with(REFUSED).with_term(term),
             Message::Restarted { term } => with(RESTARTED).with_term(term),
             Message::Failed { term } => with(FAILED).with_term(term),
+            Message::Outdated { term } => with(OUTDATED).with_term(term),
             Message::HandOver(_) => with(HAND_OVER),
             Message::Resigned { member, term } => with(RESIGNED).with_term(term).with_member(member),
         }
@@ -322,6 +324,7 @@ impl Fields {
             REFUSED => Message::Refused { term },
             RESTARTED => Message::Restarted { term },
             FAILED => Message::Failed { term },
+            OUTDATED => Message::Outdated { term },
             RESIGNED => Message::Resigned { member: member()?, term },
             kind => return Err(FrameError::Kind { what: "message of a group", kind }),
         })

@@ -158,6 +158,7 @@ fn any_message() -> impl Strategy<Value = Message<Payload>> {
         ),
         terms().prop_map(|term| Message::Refused { term }),
         terms().prop_map(|term| Message::Restarted { term }),
+        terms().prop_map(|term| Message::Outdated { term }),
         terms().prop_map(|term| Message::Failed { term }),
     ];
     prop_oneof![requests, answers]
@@ -219,6 +220,7 @@ pub(crate) fn messages() -> Vec<(&'static str, Message<Payload>)> {
         ("group-here", Message::Here { disk, generation: term.generation, in_sync_epoch: 4, marks }),
         ("group-refused", Message::Refused { term }),
         ("group-restarted", Message::Restarted { term }),
+        ("group-outdated", Message::Outdated { term }),
         ("group-failed", Message::Failed { term }),
         ("group-hand-over", Message::HandOver(map)),
         ("group-resigned", Message::Resigned { member, term }),
@@ -308,7 +310,7 @@ fn one_message_of_each_kind_survives() {
     let messages = messages();
     let kinds: std::collections::BTreeSet<u8> =
         messages.iter().map(|(_, message)| frame(message)[7]).collect();
-    assert_eq!(kinds, (0..23).collect());
+    assert_eq!(kinds, (0..24).collect());
     for (name, message) in messages {
         assert_eq!(decode(&frame(&message)), Ok(message), "{name}");
     }
@@ -455,7 +457,7 @@ fn what_means_nothing_is_refused() {
     assert!(matches!(body(84, 0xff), Err(FrameError::Field { what: "node", .. })));
     assert!(matches!(body(95, 8), Err(FrameError::Field { what: "command", value: 7 })));
     // A kind of message; a number that a report does not have; a plain disk.
-    assert!(matches!(with(7, 23), Err(FrameError::Kind { what: "message of a group", kind: 23 })));
+    assert!(matches!(with(7, 24), Err(FrameError::Kind { what: "message of a group", kind: 24 })));
     assert!(matches!(with(32, 1), Err(FrameError::Field { .. })));
     assert!(matches!(
         changed(&message_called("group-opened"), |frame| frame[28..32].copy_from_slice(&[64, 0, 0, 0])),

@@ -280,7 +280,7 @@ impl<P: Clone> Primary<P> {
         let is_command = |put: &Put<P>| matches!(put.reason, Reason::Command(_)) && !put.has_failed;
         let found = self.puts.iter().filter(|(_, put)| !put.damage.is_empty() && is_command(put));
         let numbers: alloc::vec::Vec<u64> = found.map(|(number, _)| *number).collect();
-        let must = self.must();
+        let must = self.needed().without(self.given_up);
         for number in numbers {
             let put = &self.puts[&number];
             let (extent, confirmed, unfit) =

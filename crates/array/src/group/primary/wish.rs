@@ -1,5 +1,6 @@
 //! Changes of the map that the primary wants: columns that go and come, and another primary.
 
+use alloc::vec::Vec;
 use core::mem;
 
 use cards_core::{Instant, NodeId};
@@ -115,20 +116,22 @@ impl<P: Clone> Primary<P> {
         let own = self.reports.get(&self.own)?;
         let is_open = self.stage >= Stage::Reading;
         let generation = self.map.term.generation;
-        let column = silent.columns().find(|column| sync.has(*column) && *column != self.own)?;
+        let own_bit: Mask = [self.own].into_iter().collect();
+        let gone = silent.common(sync).without(own_bit);
+        // What another one may have lost such a column does not have either.
+        let outdated = self.outdated.common(gone).columns().next();
+        let column = outdated.or_else(|| gone.columns().next())?;
         let answer = |column: &u8| self.reports.get(column).filter(|_| !silent.has(*column));
         // The own column may have been made the same as a sound one meanwhile.
         let memories =
             sync.columns().filter_map(|column| Some(answer(&column)?.memory)).chain([own_column.memory]);
         let is_sound = is_open || memories.max() > Some(Memory::Lossy);
-        if is_sound {
-            let is_same = own.sealed_before.generation == generation;
-            let since = if is_open {
-                self.map.term.epoch
-            } else if is_same {
-                own.in_sync_epoch
-            } else {
-                0
+        if is_sound || outdated.is_some() {
+            let since = match own.sealed_before.generation == generation {
+                _ if outdated.is_some() => 0,
+                _ if is_open => self.map.term.epoch,
+                true => own.in_sync_epoch,
+                false => 0,
             };
             let counted = self.marks[usize::from(column)].max(own_column.marks_of(self.node(column)));
             let marks = if self.made.is(Mistake::IgnoreMarks) { Marks(0) } else { counted };
@@ -139,6 +142,21 @@ impl<P: Clone> Primary<P> {
         } else {
             None
         }
+    }
+
+    /// Columns in sync that the term cannot begin without, and that do not answer: all that do may have lost what those have.
+    pub(in crate::group) fn awaited(&self, now: Instant, own_column: &Column) -> Vec<u8> {
+        let has_begun = self.stage > Stage::Sealing || !self.reports.contains_key(&self.own);
+        if has_begun || own_column.memory > Memory::Lossy {
+            return Vec::new();
+        }
+        let answered = |column: &u8| self.reports.contains_key(column) && !self.broken.has(*column);
+        let sync = || self.map.in_sync().filter(|column| *column != self.own);
+        if sync().filter(answered).any(|column| self.reports[&column].memory > Memory::Lossy) {
+            return Vec::new();
+        }
+        let is_away = |column: &u8| self.broken.has(*column) || self.silence(now, *column).is_some();
+        sync().filter(|column| !answered(column) && is_away(column)).collect()
     }
 
     /// The own column has something that a command has replaced, and nobody has what that was.
@@ -217,6 +235,17 @@ impl<P: Clone> Primary<P> {
             };
             Some((map, change))
         })
+    }
+
+    /// The map that says that this one was opened, some time after that.
+    pub(in crate::group) fn confirmed(&mut self, now: Instant) -> Option<Map> {
+        let is_filled = self.map.columns.iter().any(|column| matches!(column.state, State::Fill { .. }));
+        let is_due = self.confirm_at.is_some_and(|at| at <= now);
+        if !is_due || self.stage != Stage::Serving || is_filled || self.hands_over.is_some() {
+            return None;
+        }
+        self.confirm_at = Some(now + self.timing.confirm);
+        self.map.confirmed(self.me).ok()
     }
 
     /// The map that was proposed is not the register's, and never will be.

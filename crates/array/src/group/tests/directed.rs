@@ -8,13 +8,14 @@ use alloc::vec::Vec;
 use cards_core::{Duration, NodeId};
 
 use super::media::{SUMMED, UNITS};
-use super::world::{Faults, LEASE, MS, Node, World};
+use super::world::{Faults, LEASE, MS, NEVER, Node, World};
 use crate::group::mistakes::Mistake;
 use crate::group::{
     Change, Command, DropCause, Extent, Extents, Group, Marks, Member, Message, Output, State, Token, Work,
 };
 
-const QUIET: Faults = Faults { loss: 0, repeats: 0, late: 0, register_loss: 0, little_room: false };
+const QUIET: Faults =
+    Faults { loss: 0, repeats: 0, late: 0, register_loss: 0, little_room: false, confirm: NEVER };
 
 /// A world in which a primary serves, and its node.
 fn serving(seed: u64, columns: usize, mistake: Option<Mistake>) -> (World, usize) {
@@ -24,6 +25,20 @@ fn serving(seed: u64, columns: usize, mistake: Option<Mistake>) -> (World, usize
     let primary = usize::from(world.register.primary.node.0);
     assert!(world.nodes[primary].serves, "seed {seed}");
     (world, primary)
+}
+
+/// Each of two columns serves what it has, and all is judged.
+fn each_serves(world: &mut World) {
+    for _ in 0..2 {
+        world.clients_rest = false;
+        world.run(world.now + 3 * LEASE);
+        let primary = usize::from(world.register.primary.node.0);
+        world.hand_over(primary, 1 - primary);
+        world.run(world.now + 3 * LEASE);
+    }
+    world.clients_rest = true;
+    world.run(world.now + 6 * LEASE);
+    world.judge_whole();
 }
 
 /// The first of some seeds in which the schedule finds the mistake; without the mistake all are well.
@@ -161,19 +176,102 @@ fn a_disk_that_was_put_back_is_not_what_a_group_goes_on_from() {
                 world.start(old);
             }
             world.run(world.now + 10 * LEASE);
-            // Each of them serves what it has.
-            for _ in 0..2 {
-                world.clients_rest = false;
-                world.run(world.now + 3 * LEASE);
-                let primary = usize::from(world.register.primary.node.0);
-                world.hand_over(primary, 1 - primary);
-                world.run(world.now + 3 * LEASE);
-            }
-            world.clients_rest = true;
-            world.run(world.now + 6 * LEASE);
-            world.judge_whole();
+            each_serves(&mut world);
             world.wrong
         });
+    }
+}
+
+/// Two columns with writes of one map, and of the next one; the disk of one as it was at the first. The world, that node, and the other one.
+fn with_image(seed: u64, confirm: u64, mistake: Option<Mistake>) -> (World, usize, usize) {
+    let mut world = World::new(seed, 2, Faults { confirm, ..QUIET }, mistake);
+    world.is_calm = true;
+    world.run(500 * MS);
+    let old = usize::from(world.register.primary.node.0);
+    let image = world.nodes[old].media.clone();
+    world.hand_over(old, 1 - old);
+    world.clients_rest = false;
+    world.run(world.now + 6 * LEASE);
+    world.clients_rest = true;
+    world.run(world.now + 2 * LEASE);
+    assert_eq!(world.register.in_sync().count(), 2, "seed {seed}");
+    [old, 1 - old].into_iter().for_each(|node| world.crash(node, false));
+    world.nodes[old].media = image;
+    (world, old, 1 - old)
+}
+
+/// The disk of one column is put back to what it was before the last map.
+#[test]
+fn a_disk_is_as_old_as_the_map_that_another_column_has_opened() {
+    finds(Mistake::IgnoreMarks, |seed, mistake| {
+        let (mut world, old, sound) = with_image(seed, NEVER, mistake);
+        [old, sound].into_iter().for_each(|node| world.start(node));
+        world.run(world.now + 10 * LEASE);
+        each_serves(&mut world);
+        world.wrong
+    });
+}
+
+/// The same, and its node is alone at first: the register was told that the map was opened.
+#[test]
+fn a_disk_is_as_old_as_the_map_that_was_opened_last() {
+    finds(Mistake::IgnoreMarks, |seed, mistake| {
+        let (mut world, old, sound) = with_image(seed, 2 * LEASE, mistake);
+        world.start(old);
+        world.run(world.now + 10 * LEASE);
+        world.start(sound);
+        world.run(world.now + 10 * LEASE);
+        each_serves(&mut world);
+        world.wrong
+    });
+}
+
+/// All machines have lost their power, and one disk was put back besides: the group goes on without it.
+#[test]
+fn who_may_have_lost_something_does_not_wait_for_an_old_disk() {
+    for comes_first in [true, false] {
+        for seed in 0..40 {
+            let (mut world, old, other) = with_image(seed, 2 * LEASE, None);
+            [old, other].into_iter().for_each(|node| world.nodes[node].media.record.is_lossy = true);
+            world.start(if comes_first { old } else { other });
+            world.run(world.now + 10 * LEASE);
+            world.start(if comes_first { other } else { old });
+            world.run(world.now + 20 * LEASE);
+            world.judge_whole();
+            assert_eq!(world.wrong, None, "seed {seed}");
+            assert!(
+                world.nodes[other].serves && world.register.is_whole(),
+                "seed {seed}: {:?}",
+                world.register
+            );
+        }
+    }
+}
+
+/// All machines have lost their power, and only one is started: it waits for the other one, until a person gives that up. It is the primary all the
+/// time.
+#[test]
+fn a_column_in_sync_that_waits_for_another_one_is_forced() {
+    for seed in 0..40 {
+        let (mut world, primary) = serving(seed, 2, None);
+        world.run(world.now + 2 * LEASE);
+        [primary, 1 - primary].into_iter().for_each(|node| world.crash(node, true));
+        world.start(primary);
+        world.run(world.now + 10 * LEASE);
+        let awaited = world.awaited(primary);
+        assert_eq!(
+            awaited,
+            [world.register.column_at(NodeId(1 - primary as u16)).expect("a column")],
+            "seed {seed}"
+        );
+        assert!(!world.nodes[primary].serves, "seed {seed}");
+        world.force(primary);
+        world.run(world.now + 10 * LEASE);
+        assert!(world.nodes[primary].serves, "seed {seed}: {:?}", world.register);
+        world.start(1 - primary);
+        world.run(world.now + 10 * LEASE);
+        each_serves(&mut world);
+        assert!(world.register.is_whole() && world.register.forced, "seed {seed}: {:?}", world.register);
     }
 }
 
@@ -1044,7 +1142,7 @@ fn a_disk_is_asked_once_for_a_read_that_takes_long() {
     let (mut world, primary) = serving(1, 1, None);
     world.clients_rest = true;
     world.run(world.now + 10 * LEASE);
-    let (timing, mut reads) = (super::world::timing(), 0);
+    let (timing, mut reads) = (super::world::timing(&QUIET), 0);
     let begin = world.local(primary);
     let group = world.nodes[primary].group.as_mut().expect("it serves");
     let extent = Extent { offset: 0, length: SUMMED as u64 };

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use std::{eprintln, time};
 
 use super::random::Random;
-use super::world::{Counts, Event, Faults, MS, World};
+use super::world::{Counts, Event, Faults, LEASE, MS, NEVER, World};
 use crate::group::mistakes::Mistake;
 
 /// The world of a seed, up to its end.
@@ -19,6 +19,7 @@ fn run(seed: u64, mistake: Option<Mistake>, traces: bool) -> World {
         late: chooses(&mut random, 60),
         register_loss: chooses(&mut random, 300),
         little_room: seed / 2 % 4 == 3,
+        confirm: [2 * LEASE, 8 * LEASE, NEVER][seed as usize / 96 % 3],
     };
     // Columns of half of the worlds are replaced, by those of one or two nodes more.
     let spare = if seed / 8 % 2 == 1 { 1 + seed as usize / 16 % 2 } else { 0 };
@@ -63,6 +64,7 @@ fn add(sum: &mut Counts, one: &Counts) {
         (&mut sum.in_doubt, one.in_doubt),
         (&mut sum.power_lost, one.power_lost),
         (&mut sum.old_disks, one.old_disks),
+        (&mut sum.put_back, one.put_back),
         (&mut sum.disks_failed, one.disks_failed),
         (&mut sum.copied, one.copied),
         (&mut sum.added, one.added),
@@ -93,9 +95,11 @@ fn all_are_well(seeds: impl ExactSizeIterator<Item = u64>) {
     assert!(wrong.is_empty(), "{} of {count} seeds are wrong", wrong.len());
     let Counts { admissions, hand_overs, copies_read, in_doubt, power_lost, old_disks, disks_failed, .. } =
         sum;
-    let Counts { leaves, added, retired, repaired, unrepaired, unreadable, grown, .. } = sum;
+    let Counts { leaves, added, retired, repaired, unrepaired, unreadable, grown, put_back, .. } = sum;
     let faults = [admissions, hand_overs, copies_read, in_doubt, power_lost, old_disks, disks_failed];
-    for drawn in faults.into_iter().chain([leaves, added, retired, repaired, unrepaired, unreadable, grown]) {
+    for drawn in
+        faults.into_iter().chain([leaves, put_back, added, retired, repaired, unrepaired, unreadable, grown])
+    {
         assert!(drawn > 0, "a fault or a judgement that never happened: {sum:?}");
     }
 }

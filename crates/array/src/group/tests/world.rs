@@ -33,17 +33,19 @@ pub(super) type Time = u64;
 pub(super) const MS: Time = 1000;
 
 pub(super) const LEASE: Time = 100 * MS;
+pub(super) const NEVER: Time = 3600 * 1000 * MS;
 const CARD: Time = 150 * MS;
 const CLIENTS: usize = 3;
 const SIZE: Size = Size { bytes: UNITS as u64, copy_bytes: 4, unit_bytes: SUMMED as u64 };
 
-pub(super) fn timing() -> GroupTiming {
+pub(super) fn timing(faults: &Faults) -> GroupTiming {
     GroupTiming {
         lease: Duration::from_micros(LEASE),
         resend: Duration::from_micros(20 * MS),
         put_timeout: Duration::from_micros(150 * MS),
         rank_delay: Duration::from_micros(20 * MS),
         grace: Duration::from_micros(CARD + CARD / 2),
+        confirm: Duration::from_micros(faults.confirm),
     }
 }
 
@@ -56,6 +58,8 @@ pub(super) struct Faults {
     pub(super) register_loss: u64,
     /// Groups remember next to nothing.
     pub(super) little_room: bool,
+    /// After so long without a change the register is told that a map was opened.
+    pub(super) confirm: Time,
 }
 
 pub(super) struct Node {
@@ -205,6 +209,8 @@ pub(super) struct Counts {
     pub(super) in_doubt: u64,
     pub(super) power_lost: u64,
     pub(super) old_disks: u64,
+    /// Those of columns in sync.
+    pub(super) put_back: u64,
     pub(super) disks_failed: u64,
     /// Units that were copied from one node to another.
     pub(super) copied: u64,
@@ -339,7 +345,7 @@ impl World {
             counts: Counts::default(),
             trace: None,
             is_calm: false,
-            timing: timing(),
+            timing: timing(&faults),
             clients_rest: false,
             dead: None,
             mute: None,
@@ -739,6 +745,12 @@ impl World {
             found.media.cut(&mut self.random);
             self.judge_power();
         }
+    }
+
+    /// Columns that a node waits for as the primary.
+    pub(super) fn awaited(&self, node: usize) -> Vec<u8> {
+        let group = self.nodes[node].group.as_ref();
+        group.map(|group| group.awaited(self.local(node))).unwrap_or_default()
     }
 
     /// A person gives up all other histories for what the column of this node has.
@@ -1324,10 +1336,30 @@ impl World {
         }
     }
 
+    /// An image of the disk from before the column was sealed for what the register has as opened takes its place, while it counts as in sync. Another
+    /// one that does is no such image.
+    fn put_back(&mut self, node: usize) {
+        let opened = Term { epoch: self.register.opened, ..self.register.term };
+        let is_old = |image: &Media| image.record.term() < opened;
+        let is_sound = |other: usize| other != node && !is_old(&self.nodes[other].media);
+        let is_image = self.nodes[node].image.as_ref().is_some_and(|(_, image)| is_old(image));
+        if opened.epoch > 0 && is_image && in_sync(&self.register).any(is_sound) {
+            let image = self.nodes[node].image.take().map(|(_, image)| image);
+            self.nodes[node].media = image.expect("an image");
+            self.nodes[node].media.record.is_lossy = true;
+            self.counts.put_back += 1;
+            self.tell(|| format!("n{node} was put back"));
+        }
+    }
+
     /// An old image of the disk takes its place, or a blank one, while the column is stale.
     fn swap_disk(&mut self, node: usize) {
         let number = self.register.column_at(NodeId(node as u16)).map(usize::from);
-        let Some(State::Stale { since }) = number.map(|number| self.register.columns[number].state) else {
+        let state = number.map(|number| self.register.columns[number].state);
+        if state == Some(State::Sync) {
+            return self.put_back(node);
+        }
+        let Some(State::Stale { since }) = state else {
             return;
         };
         // Who has dropped it has been the primary in that epoch, or the next one after this node: it knows what the disk had counted a

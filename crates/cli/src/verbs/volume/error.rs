@@ -93,7 +93,7 @@ pub(crate) enum VolumeError {
     )]
     NotStale { volume: String, node: String, state: CopyState },
     #[error(
-        "volume {volume:?}: the copy at node {node} {has}. What was written since is lost for ever{gone}. If that is what you want, add \
+        "volume {volume:?}: the copy at node {node} {has} is lost for ever{gone}. If that is what you want, add \
          --force={volume}@{since}"
     )]
     ForceNotTyped { volume: String, node: String, has: String, gone: String, since: u64 },

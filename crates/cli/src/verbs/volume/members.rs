@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cards_admin::{Client, CopyState, MemberState, Mirror, MirrorCopy, MirrorMap, Status};
+use cards_admin::{Client, CopyState, Member, MemberState, Mirror, MirrorCopy, MirrorMap, Status};
 use clap::Args;
 use serde::Serialize;
 
@@ -160,17 +160,23 @@ impl Force {
         let before = mirror(&mut client, &name)?;
         let copy = copy_of(&name, &before, &from)?;
         let node = copy.node.clone();
-        let (Some(held), Some(since), CopyState::Stale | CopyState::Filling | CopyState::PutBack) =
-            (&before.map, copy.since, copy.state)
-        else {
+        let status = client.status()?;
+        // One in sync may be all that is left when others that were, too, are gone for good: its machine may have lost what they had.
+        let is_left = copy.state == CopyState::InSync && is_one_gone(&status, &before, &node);
+        let since = match (&before.map, copy.state) {
+            (Some(held), CopyState::InSync) if is_left => Some(held.epoch),
+            (Some(_), CopyState::Stale | CopyState::Filling | CopyState::PutBack) => copy.since,
+            _ => None,
+        };
+        let (Some(held), Some(since)) = (&before.map, since) else {
             return Err(VolumeError::NotStale { volume: name, node, state: copy.state }.into());
         };
         // Before anybody types what loses data.
-        if let Some((copy, state)) = there(&client.status()?, &before) {
+        if let Some((copy, state)) = there(&status, &before).filter(|_| !is_left) {
             return Err(VolumeError::ForceNotNeeded { volume: name, copy, state }.into());
         }
         if force != Some(format!("{name}@{since}")) {
-            let (has, gone) = (has(held, copy.state, since), gone(&before));
+            let (has, gone) = (has(held, copy.state, since), gone(&before, &node));
             return Err(VolumeError::ForceNotTyped { volume: name, node, has, gone, since }.into());
         }
         client.force_volume(&name, &node, held.epoch)?;
@@ -208,25 +214,37 @@ fn there(status: &Status, mirror: &Mirror) -> Option<(String, &'static str)> {
     })
 }
 
-/// What a copy has that is not in sync, for the question.
+/// Whether the node of another copy in sync is gone.
+fn is_one_gone(status: &Status, mirror: &Mirror, node: &str) -> bool {
+    mirror.copies.iter().filter(|copy| copy.node != node).any(|copy| {
+        let is_gone = |member: &Member| matches!(member.state, MemberState::Dead | MemberState::Left);
+        let member = status.members.iter().find(|member| member.name == copy.node);
+        copy.state == CopyState::InSync && member.is_none_or(is_gone)
+    })
+}
+
+/// What a copy has, and what is lost with all others, for the question.
 fn has(held: &MirrorMap, state: CopyState, since: u64) -> String {
     match since {
         since if state == CopyState::PutBack => format!(
-            "was put back to an earlier image, of epoch {since}, and the volume is at epoch {}",
+            "was put back to an earlier image, of epoch {since}, and the volume is at epoch {}. What was written since",
             held.epoch
         ),
-        0 => "has nothing for certain: it was being filled".into(),
+        _ if state == CopyState::InSync => {
+            "has what was flushed; if its machine has lost its power since, it may lack later writes. What only other copies have".into()
+        }
+        0 => "has nothing for certain: it was being filled. What was written to others".into(),
         _ => format!(
-            "has everything up to epoch {since}, and the volume is at epoch {}, {} of its copies later",
+            "has everything up to epoch {since}, and the volume is at epoch {}, {} of its copies later. What was written since",
             held.epoch,
             output::count(held.epoch.saturating_sub(since), "change")
         ),
     }
 }
 
-/// Where the copies in sync are, whose return changes nothing then.
-fn gone(mirror: &Mirror) -> String {
-    let in_sync = mirror.copies.iter().filter(|copy| copy.state == CopyState::InSync);
+/// Where the other copies in sync are, whose return changes nothing then.
+fn gone(mirror: &Mirror, node: &str) -> String {
+    let in_sync = mirror.copies.iter().filter(|copy| copy.state == CopyState::InSync && copy.node != node);
     let places: Vec<String> = in_sync.map(place).collect();
     match places.as_slice() {
         [] => String::new(),

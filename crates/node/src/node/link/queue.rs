@@ -181,6 +181,7 @@ impl Kind {
             | M::Refused { .. }
             | M::Restarted { .. }
             | M::Failed { .. }
+            | M::Outdated { .. }
             | M::HandOver(_)
             | M::Resigned { .. } => Self::Control,
         }
