@@ -51,7 +51,7 @@ pub use pins::{PIN_RANGES_MAX, PinOrder, PinnedVolume, Pins};
 pub use policies::{Auto, Chooser, ChosenPolicy, LoadedModule, MODULE_PART_BYTES, Policies, PolicyOrder};
 pub use recording::{Demand, DemandKind, Recorded, RecordedVolume, Recording};
 pub use registry::Registry;
-pub use sampled::{Measured, Sampled, Samples, Silent};
+pub use sampled::{Mark, Measured, Sampled, Samples, Silent};
 pub use slow::{SlowRequest, SlowRequests, WaitKind};
 pub use spans::{Span, SpanName, SpanOutcome, Spans};
 pub use starting::Starting;
