@@ -351,7 +351,7 @@ impl Refusal {
             Some((whole, part)) => format!(
                 "{shown:?} is part {part} of a volume, and this takes a volume as a whole: {whole}; `cards volume show {whole}` lists its parts"
             ),
-            None => format!("no node of the cluster has a disk {shown:?}; see `cards volume list`"),
+            None => format!("no node of the cluster has a volume {shown:?}; see `cards volume list`"),
         };
         Self { kind: RefusalKind::NoSuchVolume, message }
     }

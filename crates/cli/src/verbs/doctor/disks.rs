@@ -10,7 +10,7 @@ use cards_disk::{Disk, DiskError, DiskOptions, Engine, EngineKind, Examined, Roo
 use cards_layout::format::{SUPERBLOCKS, Slot, Superblock, UNIT, newest};
 use cards_node::{ServeError, examine_disk, examine_managed};
 
-use super::daemon::Daemon;
+use super::daemon::{AS_ROOT, Daemon};
 use super::finding::Finding;
 use super::machine::read;
 use super::network::reach;
@@ -49,14 +49,14 @@ fn engine() -> Result<EngineKind, String> {
 }
 
 /// The directories that the daemon writes to.
-pub(super) fn directories(config: &Config) -> Vec<Finding> {
+pub(super) fn directories(config: &Config, daemon: &Daemon) -> Vec<Finding> {
     let mut directories = vec![("runtime_dir", config.runtime_dir.clone())];
     if config.coordinator.is_some() || config.disks.iter().any(|disk| !disk.read_only) {
         directories.push(("state_dir", config.state_dir.clone()));
     }
     let nbd = config.nbd.unix.as_ref().and_then(|path| path.parent()).map(Path::to_path_buf);
     directories.extend(nbd.filter(|dir| *dir != config.runtime_dir).map(|dir| ("nbd.unix", dir)));
-    directories.into_iter().map(|(key, dir)| directory(key, &dir)).collect()
+    directories.into_iter().map(|(key, dir)| directory(key, &dir, daemon)).collect()
 }
 
 /// A few blocks, synced: a file can be made on a file system that has no room for its bytes.
@@ -66,7 +66,7 @@ fn try_to_write(dir: &Path) -> io::Result<()> {
     file.sync_all()
 }
 
-fn directory(key: &str, dir: &Path) -> Finding {
+fn directory(key: &str, dir: &Path, daemon: &Daemon) -> Finding {
     // The daemon makes what is missing.
     let Some(existing) = dir.ancestors().find(|dir| dir.exists()) else {
         return Finding::problem(key, format!("{}: not found", dir.display()), format!("correct `{key}`"));
@@ -78,10 +78,18 @@ fn directory(key: &str, dir: &Path) -> Finding {
             Finding::problem(key, format!("{shown}: not found"), format!("mkdir -p {shown}"))
         }
         Ok(_) => Finding::ok(key, format!("{shown} can be made")),
+        // The daemon's user may write where this one may not.
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied && daemon.is_hidden() => Finding::warning(
+            key,
+            format!("{}: {e}: whether the daemon can write there is not seen", existing.display()),
+            AS_ROOT,
+        ),
         Err(e) => {
             let remedy = match e.kind() {
                 io::ErrorKind::PermissionDenied => {
-                    format!("run this as the user of the daemon, or make it the owner of {shown}")
+                    format!(
+                        "run this as the daemon's user; if that is this one, have it own {shown} (chown, as root)"
+                    )
                 }
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => format!("make room in {shown}"),
                 _ => format!("correct `{key}`"),
@@ -339,6 +347,7 @@ mod tests {
     #[test]
     fn a_directory_that_is_missing_can_be_made() {
         let dir = tempfile::tempdir().unwrap();
+        let directory = |key, dir: &Path| directory(key, dir, &Daemon::Away);
         assert_eq!(directory("runtime_dir", dir.path()).level, Level::Ok);
         assert!(directory("state_dir", &dir.path().join("a/b")).says.ends_with("can be made"));
         let missing = directory("nbd.unix", &dir.path().join("a"));
