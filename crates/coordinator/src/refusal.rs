@@ -797,8 +797,13 @@ pub enum Refusal {
     /// No disk for another copy.
     #[error(
         "no managed disk can have the copy of volume `{volume}` that is on {from}: it needs {bytes} bytes in a failure domain, and at a node, \
-         where the volume has no other copy; {}; add a managed disk (`cards disk format`), or make room",
-        candidates(domains)
+         where the volume has no other copy; {}; {}",
+        candidates(domains),
+        if domains.is_empty() {
+            "add a managed disk at another node (`cards disk format`)"
+        } else {
+            "add a managed disk (`cards disk format`), or make room"
+        }
     )]
     NoSpare {
         /// The volume.

@@ -262,6 +262,29 @@ fn commands_name_the_volume_and_not_a_part() {
 }
 
 #[test]
+fn room_is_made_only_where_that_helps() {
+    let with = |domains| {
+        Refusal::NoSpare { volume: "data".into(), from: "n1:fast".into(), bytes: 9, domains }.to_string()
+    };
+    assert!(
+        with(Vec::new()).ends_with(
+            "there is no other such disk; add a managed disk at another node (`cards disk format`)"
+        )
+    );
+    let domains = vec![DiskSpace {
+        domain: "n2".into(),
+        node: "n2".into(),
+        disk: "fast".into(),
+        room: 7,
+        is_away: false,
+    }];
+    assert!(
+        with(domains)
+            .ends_with("disk n2:fast has room for 7; add a managed disk (`cards disk format`), or make room")
+    );
+}
+
+#[test]
 fn what_does_not_fit_names_the_nodes_to_start() {
     let disk = |node: &str, is_away| DiskSpace {
         domain: node.into(),

@@ -123,7 +123,7 @@ pub(super) fn disk(config: &Config, disk: &cards_config::Disk, daemon: &Daemon) 
         Err(ServeError::Disk { source: DiskError::Busy { path, .. }, .. }) if daemon.is_there() => {
             in_use(check, &path, disk, daemon.size(&disk.name))
         }
-        Err(error) => refused(check, disk, error),
+        Err(error) => refused(check, disk, error, daemon),
         Ok(open) => {
             if let Some(short) = path.and_then(short_of_room).filter(|_| !disk.read_only) {
                 return Finding::warning(check, short, NO_ROOM);
@@ -152,7 +152,7 @@ fn of_managed(disk: &cards_config::Disk, found: Result<Examined, ServeError>, da
             let formatted = formatted_bytes(&path);
             in_use(check, &path, disk, formatted)
         }
-        Err(error) => refused(check, disk, error),
+        Err(error) => refused(check, disk, error, daemon),
         Ok(Examined { damaged: Some((slot, reason)), .. }) => {
             let says = format!(
                 "{}: the superblock in slot {slot} is damaged: {reason}; the other serves",
@@ -214,7 +214,18 @@ fn in_use(check: String, path: &Path, disk: &cards_config::Disk, bytes: Option<u
 }
 
 /// What the daemon would say at its start; the disk is named before it.
-fn refused(check: String, disk: &cards_config::Disk, error: ServeError) -> Finding {
+fn refused(check: String, disk: &cards_config::Disk, error: ServeError, daemon: &Daemon) -> Finding {
+    // What this user may not do the daemon's may.
+    if let ServeError::Disk {
+        source: DiskError::NotPermitted { path } | DiskError::NotWritable { path, .. },
+        ..
+    } = &error
+        && daemon.is_hidden()
+    {
+        let says =
+            format!("{}: not for this user to open: whether the daemon can is not seen", path.display());
+        return Finding::warning(check, says, AS_ROOT);
+    }
     let error = error.to_string();
     let says = error.strip_prefix(&format!("disk {:?}: ", disk.name)).unwrap_or(&error);
     Finding::error(check, says.strip_prefix("disk ").unwrap_or(says))
