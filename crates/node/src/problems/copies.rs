@@ -285,7 +285,7 @@ mod tests {
         let leaves = || vec!["that on n1:fast leaves".to_owned()];
         assert_eq!(
             changing("big", &[leaves(), leaves()]).unwrap(),
-            "volume big: its copies change: in 2 parts that on n1:fast leaves"
+            "volume big: its copies change: in 2 parts that on n1:fast leaves; this goes on by itself: see `cards volume show big`"
         );
     }
 }
