@@ -51,7 +51,7 @@ pub use pins::{PIN_RANGES_MAX, PinOrder, PinnedVolume, Pins};
 pub use policies::{Auto, Chooser, ChosenPolicy, LoadedModule, MODULE_PART_BYTES, Policies, PolicyOrder};
 pub use recording::{Demand, DemandKind, Recorded, RecordedVolume, Recording};
 pub use registry::Registry;
-pub use sampled::{Measured, Sampled, Samples, Silent};
+pub use sampled::{Mark, Measured, Sampled, Samples, Silent};
 pub use slow::{SlowRequest, SlowRequests, WaitKind};
 pub use spans::{Span, SpanName, SpanOutcome, Spans};
 pub use starting::Starting;
@@ -351,7 +351,7 @@ impl Refusal {
             Some((whole, part)) => format!(
                 "{shown:?} is part {part} of a volume, and this takes a volume as a whole: {whole}; `cards volume show {whole}` lists its parts"
             ),
-            None => format!("no node of the cluster has a disk {shown:?}; see `cards volume list`"),
+            None => format!("no node of the cluster has a volume {shown:?}; see `cards volume list`"),
         };
         Self { kind: RefusalKind::NoSuchVolume, message }
     }

@@ -48,14 +48,17 @@ pub struct Sampled {
     pub share_blocks: u64,
     /// References that are missing in all samples of this node, since they came faster than they were taken.
     pub lost: u64,
-    /// What was counted.
-    pub measured: Measured,
+    /// What had been counted at some times, the last of them now.
+    #[serde(default)]
+    pub marks: Vec<Mark>,
     /// The sample.
     pub sample: Sample,
 }
 
-/// Where the blocks came from that clients of a node read of the volume in the time of the sample. A block that was
-/// fetched ahead counts as a local hit.
+/// What had been counted at a time, in microseconds since 1970 (UTC).
+pub type Mark = (u64, Measured);
+
+/// Where the blocks came from that clients of a node had read of the volume. A block that was fetched ahead counts as a local hit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Measured {
     /// From the node's own cache.

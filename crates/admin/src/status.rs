@@ -238,7 +238,7 @@ pub struct Lost {
     pub disk_node: String,
     /// When, by this node's clock: milliseconds since 1970 (UTC).
     pub time_ms: u64,
-    /// Why: `a sync failed`, or `the machine lost power, or the journal of the disk was lost`.
+    /// Why: `a sync failed`, or `the machine lost power, or the journal of the disk was lost`; of a volume with copies, that all in sync ended at once.
     pub reason: String,
 }
 

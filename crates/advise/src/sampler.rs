@@ -135,6 +135,12 @@ impl Sampler {
         }
     }
 
+    /// When the oldest reference was made that is kept with its time, in microseconds since 1970 (UTC).
+    #[must_use]
+    pub fn begins_us(&self) -> Option<u64> {
+        self.references.front().map(|reference| reference.time_us)
+    }
+
     /// The references after a time, in microseconds since 1970 (UTC), to blocks of a rate (or of the sample's own, if that is lower): at most
     /// `most`, the last ones. Their counts of reads and writes mean nothing.
     #[must_use]

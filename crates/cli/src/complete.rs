@@ -4,7 +4,8 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use cards_admin::Client;
+use cards_admin::{Client, Part};
+use cards_config::size;
 use cards_policies::policy;
 use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::CompleteEnv;
@@ -31,6 +32,34 @@ pub(crate) fn volumes() -> ArgValueCandidates {
                 CompletionCandidate::new(volume.name).help(Some(help.into()))
             })
             .collect()
+    })
+}
+
+/// The parts of volumes that have copies of their own, each as `VOLUME/NUMBER`, and the volumes that have no parts.
+pub(crate) fn parts() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        let volumes = daemon().and_then(|mut daemon| daemon.volumes().ok()).unwrap_or_default();
+        let parts = volumes.into_iter().flat_map(|volume| {
+            let of = |part: &Part| (format!("{}/{}", volume.name, part.part), part.mirror.health());
+            match (&volume.striped, &volume.mirror) {
+                (Some(striped), _) => striped.parts.iter().map(of).collect(),
+                (None, Some(mirror)) => vec![(volume.name.clone(), mirror.health())],
+                (None, None) => Vec::new(),
+            }
+        });
+        parts.map(|(name, health)| CompletionCandidate::new(name).help(Some(health.into()))).collect()
+    })
+}
+
+/// The managed disks of the cluster, each as `NODE:DISK`, and its nodes.
+pub(crate) fn disks() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        let disks = daemon().and_then(|mut daemon| daemon.managed_disks().ok()).unwrap_or_default();
+        let disks = disks.iter().map(|disk| {
+            CompletionCandidate::new(disk.place())
+                .help(Some(format!("{} free", size::human(disk.free)).into()))
+        });
+        disks.chain(members().into_iter().map(CompletionCandidate::new)).collect()
     })
 }
 

@@ -56,6 +56,17 @@ fn whole(volume: &str) -> &str {
     named.split_once('/').map_or(named, |(whole, _)| whole)
 }
 
+/// The volume, or the part of it, as `cards volume force` takes it: `data/3` of `data (part 3)`.
+fn named(volume: &str) -> String {
+    let part = volume.strip_suffix(')').and_then(|volume| volume.split_once(" (part "));
+    part.map_or_else(|| volume.to_owned(), |(whole, part)| format!("{whole}/{part}"))
+}
+
+/// The copy that takes the place of another one, if it is known.
+fn by_that_on(by: &str) -> String {
+    if by.is_empty() { String::new() } else { format!(" by the one on {by}") }
+}
+
 /// So many domains.
 fn so_many(fitting: usize) -> String {
     match fitting {
@@ -563,6 +574,34 @@ pub enum Refusal {
         /// The disk of the copy, as `NODE:DISK`.
         copy: String,
     },
+    /// A copy is being replaced.
+    #[error(
+        "volume `{volume}` cannot grow while its copy on {from} is being replaced{}: wait until that has left (`cards volume show {}`)",
+        by_that_on(by),
+        whole(volume)
+    )]
+    GrowthAfterReplacement {
+        /// The volume.
+        volume: String,
+        /// The disk whose copy leaves, as `NODE:DISK`.
+        from: String,
+        /// The disk of the new copy; empty if it is in sync already.
+        by: String,
+    },
+    /// The node of a copy is not there.
+    #[error(
+        "volume `{volume}` cannot grow while node `{node}`, which has its copy on {copy}, is not joined: start it, or run `cards volume replace {} \
+         --from {copy}` and try again when the new copy is in sync",
+        whole(volume)
+    )]
+    GrowthAway {
+        /// The volume.
+        volume: String,
+        /// The node.
+        node: String,
+        /// The disk of the copy, as `NODE:DISK`.
+        copy: String,
+    },
     /// The disks of the volume have too little room.
     #[error(
         "volume `{volume}` has {bytes} bytes and cannot grow to {wanted} on its disks: {}. Make it {most} bytes at most, remove another volume there, \
@@ -637,6 +676,23 @@ pub enum Refusal {
         /// The best disk of each domain.
         domains: Vec<DiskSpace>,
     },
+    /// Too few failure domains for the copies of each part of a volume, whatever its size.
+    #[error(
+        "volume `{volume}` has {copies} copies of each part, which need as many failure domains, and {} a managed disk with room: {}; make it with \
+         fewer copies, or add a managed disk at another node (`cards disk format`)",
+        so_many(*fitting),
+        spaces(domains)
+    )]
+    FewDomains {
+        /// The volume.
+        volume: String,
+        /// Its copies.
+        copies: u8,
+        /// Domains that have such a disk.
+        fitting: usize,
+        /// The disks.
+        domains: Vec<DiskSpace>,
+    },
     /// No room for the parts of a volume.
     #[error(
         "volume `{volume}` does not fit: {shape}; {}. {}",
@@ -683,9 +739,14 @@ pub enum Refusal {
     },
     /// A copy that is replaced already.
     #[error(
-        "the copy of volume `{volume}` on {from} is being replaced by the one on {by} already; `cards volume show {0}` shows how far \
-         it is. To give up the new copy for another one: `cards volume replace {0} --from {by}`",
-        whole(volume)
+        "the copy of volume `{volume}` on {from} is being replaced{1} already; `cards volume show {0}` shows how far it is{2}",
+        whole(volume),
+        by_that_on(by),
+        if by.is_empty() {
+            String::new()
+        } else {
+            format!(". To give up the new copy for another one: `cards volume replace {} --from {by}`", whole(volume))
+        }
     )]
     BeingReplaced {
         /// The volume.
@@ -736,8 +797,13 @@ pub enum Refusal {
     /// No disk for another copy.
     #[error(
         "no managed disk can have the copy of volume `{volume}` that is on {from}: it needs {bytes} bytes in a failure domain, and at a node, \
-         where the volume has no other copy; {}; add a managed disk (`cards disk format`), or make room",
-        candidates(domains)
+         where the volume has no other copy; {}; {}",
+        candidates(domains),
+        if domains.is_empty() {
+            "add a managed disk at another node (`cards disk format`)"
+        } else {
+            "add a managed disk (`cards disk format`), or make room"
+        }
     )]
     NoSpare {
         /// The volume.
@@ -776,8 +842,8 @@ pub enum Refusal {
     },
     /// A copy in sync is there.
     #[error(
-        "volume `{volume}` has a copy in sync on {copy}, and its node is there: nothing has to be forced. If that node does not come back, stop \
-         what is left of it and try again when `cards status` calls it dead"
+        "volume `{volume}` has a copy in sync on {copy}, and its node is there: nothing has to be forced; if it is not served, `cards status` at that \
+         node says why. If that node or its disk does not come back, stop its daemon, and try again when `cards status` calls it dead"
     )]
     ForceNotNeeded {
         /// The volume.
@@ -788,8 +854,9 @@ pub enum Refusal {
     /// No copy has what a new one is to be filled with.
     #[error(
         "no copy of volume `{volume}` can be replaced: those in sync ({}) were put back to earlier images, so that a new one cannot be filled; \
-         bring their disks back as they were, or choose the copy that is to be the truth with `cards volume force {volume} --from NODE`",
-        copies.join(", ")
+         bring their disks back as they were, or choose the copy that is to be the truth with `cards volume force {} --from NODE`",
+        copies.join(", "),
+        named(volume)
     )]
     NoSource {
         /// The volume.

@@ -200,7 +200,12 @@ fn columns_of_a_part_are_never_in_one_failure_domain() {
         &registry,
         &Change::CreateStriped(NewStriped { uuid: uuid(98), name: "w".into(), ..new("raid10:3", 10) }),
     );
-    assert!(refusal.to_string().contains("in each of 3 failure domains, and only 2 have that"), "{refusal}");
+    assert!(
+        refusal.to_string().contains(
+            "3 copies of each part, which need as many failure domains, and only 2 have a managed disk"
+        ),
+        "{refusal}"
+    );
 }
 
 #[test]

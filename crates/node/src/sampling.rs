@@ -50,8 +50,9 @@ fn cache_blocks(node: &Node) -> u64 {
 /// There is no such volume.
 pub(crate) fn tell(node: &Node, volume: &str, most: usize) -> Result<Sampled, Refusal> {
     let spec = node.volume(volume).ok_or_else(|| Refusal::no_such_volume(volume))?;
-    node.probe.collect_samples(node.clock.now_and_utc_us());
-    let (sample, measured) = node.probe.sample(spec.id, most);
+    let (now, utc_us) = node.clock.now_and_utc_us();
+    node.probe.collect_samples((now, utc_us));
+    let (sample, marks) = node.probe.sample(spec.id, most, utc_us);
     let all = cache_blocks(node);
     Ok(Sampled {
         node: node.config.node.clone(),
@@ -64,7 +65,7 @@ pub(crate) fn tell(node: &Node, volume: &str, most: usize) -> Result<Sampled, Re
         cache_blocks: all,
         share_blocks: share_blocks(node, volume),
         lost: node.probe.samples_lost(),
-        measured,
+        marks,
         sample,
     })
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cards_admin::{Io, Measured, SlowRequests};
+use cards_admin::{Io, Mark, SlowRequests};
 use cards_advise::{Rate, Sample};
 use cards_core::{CommandKind, DiskWork, Instant, Message, NodeId, OpId, Output, PgId};
 
@@ -162,10 +162,10 @@ impl Probe {
         self.samples.collect(&self.counts, at)
     }
 
-    /// The sample of a volume, at most `most` references and blocks before them, and what was measured in its time; an
-    /// empty one of a volume that no client has used.
-    pub fn sample(&self, volume: PgId, most: usize) -> (Sample, Measured) {
-        self.samples.of(&self.counts, volume, most)
+    /// The sample of a volume, at most `most` references and blocks before them, and what was measured in its time, up to now, in
+    /// microseconds since 1970 (UTC); an empty one of a volume that no client has used.
+    pub fn sample(&self, volume: PgId, most: usize, utc_us: u64) -> (Sample, Vec<Mark>) {
+        self.samples.of(&self.counts, volume, most, utc_us)
     }
 
     /// What clients have asked for since a time, in microseconds since 1970 (UTC): references to blocks of a rate, at most `most` of them, the

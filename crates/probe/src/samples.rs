@@ -18,7 +18,7 @@ mod stream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use cards_admin::{Io, Measured};
+use cards_admin::{Io, Mark, Measured};
 use cards_advise::{Access, Rate, Reference, Sample};
 use cards_core::{BlockId, Instant, PgId};
 
@@ -132,14 +132,13 @@ impl Samples {
         taken.len()
     }
 
-    /// What there is of a volume, shrunk to `most`, and what was measured in its time.
-    pub(crate) fn of(&self, counts: &Counts, volume: PgId, most: usize) -> (Sample, Measured) {
+    /// What there is of a volume at a time, shrunk to `most`, and what was measured in its time.
+    pub(crate) fn of(&self, counts: &Counts, volume: PgId, most: usize, utc_us: u64) -> (Sample, Vec<Mark>) {
         let stream = self.streams().iter().find(|stream| stream.volume() == volume).cloned();
-        let Some(stream) = stream else { return (Sample::new(volume, Rate::ALL), Measured::default()) };
+        let Some(stream) = stream else { return (Sample::new(volume, Rate::ALL), Vec::new()) };
         let mut sample = stream.sample();
         sample.shrink(most);
-        let (since_us, _) = sample.span_us().unwrap_or_default();
-        (sample, measured(counts, volume).since(stream.measured_at(since_us)))
+        (sample, stream.marks_with((utc_us, measured(counts, volume))))
     }
 
     /// What there is of a volume after a time, of a rate, at most so many references.

@@ -210,7 +210,7 @@ mod tests {
         let recorded = session.take(Instant(8));
         assert_eq!((recorded.demands.len(), recorded.lost), (5, 0));
         assert_eq!(probe.collect_samples((Instant(9), 1_000)), 4, "two blocks read and two written");
-        let (sample, _) = probe.sample(VOLUME, usize::MAX);
+        let (sample, _) = probe.sample(VOLUME, usize::MAX, 0);
         let blocks: Vec<u32> = sample.references.iter().map(|reference| reference.block).collect();
         assert_eq!((blocks, probe.samples_lost()), (vec![1, 2, 1, 2], 0));
     }

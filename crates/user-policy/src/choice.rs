@@ -24,7 +24,8 @@ pub enum ChoiceError {
     #[error(transparent)]
     Named(#[from] PolicyError),
     /// The file cannot be read.
-    #[error("{}: {reason}; name a module that can be read, or a policy: `cards policy list` shows them", path.display())]
+    #[error("{}: {reason}; name the file of a module (.wasm) that can be read; built-in policies and loaded modules have none: `cards policy list` \
+         tells of them", path.display())]
     Read {
         /// The file.
         path: PathBuf,

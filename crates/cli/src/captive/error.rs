@@ -88,6 +88,8 @@ impl Failure for CaptiveError {
             | Self::PlainOnly { .. }
             | Self::MirrorSize { .. }
             | Self::MirrorDisk(_) => 2,
+            // As shells have it of SIGINT.
+            Self::Interrupted => 130,
             _ => 1,
         }
     }

@@ -104,7 +104,12 @@ pub(crate) enum LocalError {
     NoNbd,
 }
 
-impl Failure for LocalError {}
+impl Failure for LocalError {
+    fn exit_code(&self) -> u8 {
+        // As shells have it of SIGINT.
+        if matches!(self, Self::Interrupted | Self::Unanswered { .. }) { 130 } else { 1 }
+    }
+}
 
 impl LocalError {
     /// Another node's card is in the way.

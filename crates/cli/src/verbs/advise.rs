@@ -70,7 +70,12 @@ pub(crate) enum AdviseError {
     Interrupted,
 }
 
-impl Failure for AdviseError {}
+impl Failure for AdviseError {
+    fn exit_code(&self) -> u8 {
+        // As shells have it of SIGINT.
+        if matches!(self, Self::Interrupted) { 130 } else { 1 }
+    }
+}
 
 /// How long the nodes may take to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);

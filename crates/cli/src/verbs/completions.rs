@@ -9,7 +9,7 @@ use crate::output;
 
 /// Print completions for a shell
 ///
-/// The script asks this program for candidates each time, so that it offers the volumes and the nodes of the cluster.
+/// The script asks this program for candidates each time, so that it offers the volumes, disks and nodes of the cluster.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

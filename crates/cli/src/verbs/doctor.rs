@@ -123,11 +123,11 @@ fn checks(config: Option<Arc<Config>>) -> Vec<Check> {
             machine::cache(config, daemon.is_there()),
         ]
     });
-    with("directories", |config, _| disks::directories(config));
+    with("directories", disks::directories);
     with("identity", |config, _| identity::identity(config));
     with("register", |config, _| register::register(config));
     with("ports", network::ports);
-    with("coordinator", |config, _| network::coordinator(config));
+    with("coordinator", network::coordinator);
     let plain = |index: &usize| !matches!(config.disks[*index].origin, Origin::Managed(_));
     for index in (0..config.disks.len()).filter(plain) {
         let (config, daemon) = (Arc::clone(&config), Arc::clone(&daemon));

@@ -39,12 +39,16 @@ fn the_cache_that_a_loop_needs_is_advised() {
     // Whether it is ready was asked with one read.
     assert!(nothing.status.success() || nothing.stderr.contains("no reads"), "{nothing}");
     let mut client = cluster.export(2, "disk").open();
-    for _ in 0..8 {
-        for block in 0..100 {
-            client.read(block * BLOCK, 512).expect("a read");
+    // What is measured is told once it has been counted often enough to be of the time that is predicted.
+    let advice = eventually("what is measured", LONG, || {
+        for _ in 0..8 {
+            for block in 0..100 {
+                client.read(block * BLOCK, 512).expect("a read");
+            }
         }
-    }
-    let advice = json(&cards(&["advise", "disk", "--json", "--socket", &socket]).ok());
+        let advice = json(&cards(&["advise", "disk", "--json", "--socket", &socket]).ok());
+        (!advice["own"]["measured"].is_null()).then_some(advice)
+    });
     let own = &advice["own"];
     let of_size = |part: &Value, factor: f64, what: &str| -> f64 {
         let sizes = part["sizes"].as_array().unwrap();

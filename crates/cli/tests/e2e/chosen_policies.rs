@@ -196,7 +196,7 @@ fn a_node_that_was_away_hears_of_it_and_nothing_is_forgotten() {
     let random = module(dir.path(), "random");
     cluster.node(3).kill();
     let set = cards(&["set", "disk", &random], &socket).ok();
-    assert!(set.stdout.contains("not at node n3 yet: "), "{set}");
+    assert!(set.stdout.contains("node n3 does not have it yet: "), "{set}");
     cluster.node(3).restart();
     let third = cluster.node(3).admin_socket();
     eventually("node 3 has the module and the policy", LONG, || {
@@ -240,7 +240,7 @@ fn orders_that_make_no_sense_are_refused_with_the_remedy() {
         "{loaded}"
     );
     for (arguments, problem) in [
-        (["set", "disc", "rd"].as_slice(), "no node of the cluster has a disk \"disc\""),
+        (["set", "disc", "rd"].as_slice(), "no node of the cluster has a volume \"disc\""),
         (&["set", "disk", "hscc dept=2"], "policy hscc has no parameter `dept` (did you mean depth?)"),
         (&["set", "disk", "opt"], "runs in the simulator only"),
         (
@@ -269,5 +269,7 @@ fn orders_that_make_no_sense_are_refused_with_the_remedy() {
             .then_some(())
     });
     let set = cards(&["set", "disk", "rd"], &socket).ok();
-    assert!(set.stdout.contains("not at node n3 yet: it was declared dead"), "{set}");
+    assert!(set.stdout.contains("node n3 does not have it yet: it was declared dead"), "{set}");
+    let unloaded = cards(&["unload", "random"], &socket).ok();
+    assert!(unloaded.stdout.contains("node n3 has it still: it was declared dead"), "{unloaded}");
 }

@@ -12,7 +12,7 @@ fn script(shell: &str, dir: &std::path::Path) -> String {
     path.display().to_string()
 }
 
-/// What bash offers at the end of the words, with two nodes that have the volume `disk`.
+/// What bash offers at the end of the words, with two nodes that have copies of the parts of the volume `disk`.
 #[test]
 fn bash_offers_volumes_nodes_policies_and_values() {
     need!("bash");
@@ -32,11 +32,15 @@ fn bash_offers_volumes_nodes_policies_and_values() {
         ask cards warm disk --nodes ''
         ask cards dev --policy h
         ask cards attach --mode ''
-        ask cards vol"#
+        ask cards vol
+        ask cards volume force ''
+        ask cards volume force disk --from ''
+        ask cards volume replace disk --from ''
+        ask cards disk drain n2:"#
     );
     std::fs::write(&ask, text).expect("a file");
     let done: Finished =
-        dev::dev("--nodes 2 --size 16M --cache 16M", &format!("bash {}", ask.display())).ok();
+        dev::dev("--nodes 2 --layout raid10 --size 16M --cache 16M", &format!("bash {}", ask.display())).ok();
     for line in [
         "cards volume show : disk ",
         "cards forget : n1 n2 ",
@@ -44,6 +48,10 @@ fn bash_offers_volumes_nodes_policies_and_values() {
         "cards dev --policy h: hdc hscc hints",
         "cards attach --mode : ro rw exclusive",
         "cards vol: volume",
+        "cards volume force : disk/0 disk/1 disk/2 disk/3",
+        "cards volume force disk --from : n1 n2",
+        "cards volume replace disk --from : n1:fast n2:fast n1 n2",
+        "cards disk drain n2:: n2:fast",
     ] {
         assert!(done.stderr.contains(line), "no {line:?} in {done}");
     }

@@ -1,7 +1,8 @@
 //! `cards doctor` on configurations that are right and wrong.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use serde_json::Value;
@@ -9,6 +10,7 @@ use serde_json::Value;
 use crate::harness::cluster::{CARDS, Cluster};
 use crate::harness::plan::{Disk, Plan};
 use crate::harness::process::{Finished, run};
+use crate::harness::tools::{is_root, need};
 use crate::harness::{MIB, SHORT, content, eventually, scratch};
 
 fn doctor(config: &Path, more: &[&str]) -> Finished {
@@ -38,6 +40,37 @@ fn a_daemon_that_stands_still_is_not_taken_for_another_program() {
     let (level, said) = found(&done, "daemon");
     assert!(level == "problem" && said.contains("does not answer: it stands still"), "{level} {said}");
     assert!(!done.stdout.contains("end the program"), "{done}");
+}
+
+/// Another user than the daemon's may not see whether it runs, and what it may open is no problem of the machine.
+#[test]
+fn what_only_the_daemon_s_user_may_do_is_no_problem_for_another() {
+    need!("setpriv");
+    if !is_root() {
+        println!("SKIP: gives up being root");
+        return;
+    }
+    let dir = scratch();
+    let image = dir.path().join("disk.img");
+    content::image(&image, 8 * MIB, 5);
+    let mut cluster = Cluster::start(Plan::new(dir.path(), 1).disk(Disk::file(&image)).cache("16M"));
+    let config = dir.path().join("n1.toml");
+    let mode = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    mode(dir.path(), 0o755);
+    mode(&config, 0o644);
+    mode(&image, 0o600);
+    mode(&dir.path().join("n1"), 0o700);
+    let other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+    let config = config.display().to_string();
+    let done = run(&[&other[..], &[CARDS, "doctor", "--config", &config, "--json"]].concat(), SHORT);
+    for check in ["daemon", "runtime_dir", "state_dir", "disk disk"] {
+        let (level, said) = found(&done, check);
+        assert!(
+            level == "warning" && said.contains("is not seen; run this as root"),
+            "{check}: {level} {said}"
+        );
+    }
+    assert!(cluster.node(1).is_alive());
 }
 
 #[test]

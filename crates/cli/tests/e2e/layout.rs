@@ -30,7 +30,7 @@ fn a_mirror_is_explained() {
         "usable       3 TiB (50 %)\n",
         "survives     any 1 disk; any 1 host\n",
         "groups       3, striped in bundles of 1M, in chunks of 64K\n",
-        "note         It cannot be made yet: today a volume is one plain disk.\n",
+        "note         `cards volume create --layout raid1` makes one group, no larger than what its disks have free; raid10 is made of many.\n",
         "  n2:sdb  n2      2 TiB        2           1  ",
     ] {
         assert!(done.stdout.contains(part), "{part:?} in {done}");

@@ -137,6 +137,18 @@ fn the_last_copy_in_sync_is_on_a_full_disk_and_every_node_says_eio() {
     scene.fails(1, 4 * MIB..8 * MIB);
     scene.fails(3, 12 * MIB..12 * MIB + PIECE);
     scene.all_is_told("volume data: copy");
+    // The other copy is not forced while the daemon of this one runs, as every node says.
+    for number in [1, 3] {
+        let forced = at(&mut scene.cluster, number, &["volume", "force", "data", "--from", "n2"]).fails();
+        for part in [
+            "n1:fast1, and its node is there",
+            "stop its daemon, and try again when `cards status` calls it dead",
+        ] {
+            assert!(forced.stderr.contains(part), "{part:?} is not in: {forced}");
+        }
+        let forced = at(&mut scene.cluster, number, &["volume", "force", "data", "--from", "n1"]).fails();
+        assert!(forced.stderr.contains("is not to be forced; if the volume is not served"), "{forced}");
+    }
     scene.serves_again(&ballast);
     scene.cluster.node(2).restart();
     for number in 1..=3 {

@@ -275,13 +275,13 @@ fn what_cannot_be_replaced_or_forced_is_refused() {
     let replace = ["volume", "replace", "data", "--from"];
     let no_volume = ["volume", "replace", "none", "--from", "n1"];
     refused(&no_volume, "none");
-    refused(&[&replace[..], &["n9"]].concat(), "has no copy at node n9: its copies are on ");
+    refused(&[&replace[..], &["n9"]].concat(), "has no copy at n9: its copies are on ");
     refused(&[&replace[..], &[&from, "--to", "n9:fast"]].concat(), "no node has a managed disk \"n9:fast\"");
     refused(
         &[&replace[..], &[&from, "--to", &to]].concat(),
         "has a copy of volume `data`; choose another one",
     );
-    refused(&["volume", "force", "data", "--from", "n9"], "has no copy at node n9");
+    refused(&["volume", "force", "data", "--from", "n9"], "has no copy at n9:");
     refused(&["volume", "force", "data", "--from", &from], "is in sync, and is not to be forced");
     // A larger volume is at the other two nodes, and the first two have no room for a copy of it.
     refused(

@@ -121,6 +121,9 @@ fn each() -> Vec<Refusal> {
         Refusal::SameDisk { volume: text(), disk: text() },
         Refusal::NoCopyThere { volume: text(), disk: text(), copies: vec![text(), text()] },
         Refusal::BeingReplaced { volume: text(), from: text(), by: text() },
+        Refusal::GrowthAfterReplacement { volume: text(), from: text(), by: text() },
+        Refusal::GrowthAway { volume: text(), node: text(), copy: text() },
+        Refusal::FewDomains { volume: text(), copies: u8::MAX, fitting: usize::MAX, domains: Vec::new() },
         Refusal::HasCopy { volume: text(), disk: text() },
         Refusal::SameNode { volume: text(), disk: text(), copy: text() },
         Refusal::NoRoom { volume: text(), disk: text(), bytes: u64::MAX, free: u64::MAX, room: u64::MAX },
@@ -200,6 +203,9 @@ const fn tag(refusal: &Refusal) -> &'static str {
         Refusal::SameDisk { .. } => "same-disk",
         Refusal::NoCopyThere { .. } => "no-copy-there",
         Refusal::BeingReplaced { .. } => "being-replaced",
+        Refusal::GrowthAfterReplacement { .. } => "growth-after-replacement",
+        Refusal::GrowthAway { .. } => "growth-away",
+        Refusal::FewDomains { .. } => "few-domains",
         Refusal::HasCopy { .. } => "has-copy",
         Refusal::SameNode { .. } => "same-node",
         Refusal::NoRoom { .. } => "no-room",
@@ -229,7 +235,7 @@ fn every_refusal_comes_back_from_json_as_it_was_under_its_tag() {
         assert_eq!(serde_json::from_str::<Refusal>(&json).unwrap(), refusal);
         tags.insert(tag(&refusal));
     }
-    assert_eq!(tags.len(), 73, "each once");
+    assert_eq!(tags.len(), 76, "each once");
 }
 
 #[test]
@@ -242,6 +248,8 @@ fn commands_name_the_volume_and_not_a_part() {
         Refusal::NotBeingRemoved { volume: part(), node: node() },
         Refusal::NotMade { volume: part(), state: GroupState::Making },
         Refusal::NotInSync { volume: part(), copy: "n1:fast".into() },
+        Refusal::GrowthAfterReplacement { volume: part(), from: "n1:fast".into(), by: String::new() },
+        Refusal::GrowthAway { volume: part(), node: node(), copy: "n1:fast".into() },
     ];
     for refusal in said {
         let text = refusal.to_string();
@@ -249,6 +257,31 @@ fn commands_name_the_volume_and_not_a_part() {
         assert!(commands.clone().count() > 0, "{text}");
         assert!(commands.all(|command| command.split(' ').nth(3) == Some("data")), "{text}");
     }
+    let forced = Refusal::NoSource { volume: part(), copies: vec!["n1:fast".into()] }.to_string();
+    assert!(forced.contains("`cards volume force data/3 --from NODE`"), "{forced}");
+}
+
+#[test]
+fn room_is_made_only_where_that_helps() {
+    let with = |domains| {
+        Refusal::NoSpare { volume: "data".into(), from: "n1:fast".into(), bytes: 9, domains }.to_string()
+    };
+    assert!(
+        with(Vec::new()).ends_with(
+            "there is no other such disk; add a managed disk at another node (`cards disk format`)"
+        )
+    );
+    let domains = vec![DiskSpace {
+        domain: "n2".into(),
+        node: "n2".into(),
+        disk: "fast".into(),
+        room: 7,
+        is_away: false,
+    }];
+    assert!(
+        with(domains)
+            .ends_with("disk n2:fast has room for 7; add a managed disk (`cards disk format`), or make room")
+    );
 }
 
 #[test]

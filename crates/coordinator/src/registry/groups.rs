@@ -401,7 +401,7 @@ pub(super) fn replace(
     let name = || group.described();
     let Some((number, leaving)) = group.there().find(|(_, column)| column.disk == from) else {
         let copies = group.there().map(|(_, column)| column.place()).collect();
-        return Err(Refusal::NoCopyThere { volume: name(), disk: from.to_string(), copies });
+        return Err(Refusal::NoCopyThere { volume: name(), disk: registry.place_of(from), copies });
     };
     if leaving.state == ColumnState::Leaving {
         let successor = group.successor(number).map(|(_, column)| column);

@@ -204,14 +204,18 @@ fn check_columns(registry: &Registry, group: &GroupVolume) -> Result<(), Refusal
                     (column.place(), by)
                 }
             };
-            return Err(Refusal::BeingReplaced { volume: volume(), from, by });
+            return Err(Refusal::GrowthAfterReplacement { volume: volume(), from, by });
         }
         if map.column(number).is_none_or(|column| column.state != State::Sync) {
             return Err(Refusal::NotInSync { volume: volume(), copy: column.place() });
         }
         let disk = registry.managed.get(&column.disk);
         if disk.is_none_or(|disk| !is_joined(registry, disk)) {
-            return Err(Refusal::DiskAway { disk: column.disk_name.clone(), node: column.node.clone() });
+            return Err(Refusal::GrowthAway {
+                volume: volume(),
+                node: column.node.clone(),
+                copy: column.place(),
+            });
         }
     }
     Ok(())

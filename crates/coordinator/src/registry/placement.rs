@@ -160,6 +160,11 @@ pub(super) fn is_joined(registry: &Registry, disk: &ManagedDisk) -> bool {
 }
 
 impl Registry {
+    /// A disk as people call it; its UUID if no node has told of it.
+    pub(super) fn place_of(&self, disk: Uuid) -> String {
+        self.managed.get(&disk).map_or_else(|| disk.to_string(), ManagedDisk::place)
+    }
+
     /// Bytes of a disk that a new column can have.
     pub(super) fn room_on(&self, disk: &ManagedDisk) -> u64 {
         disk.room(self.groups.values())

@@ -148,7 +148,11 @@ pub(super) fn replace(
             .collect();
         copies.sort_unstable();
         copies.dedup();
-        return Err(Refusal::NoCopyThere { volume: volume.to_owned(), disk: from.to_string(), copies });
+        return Err(Refusal::NoCopyThere {
+            volume: volume.to_owned(),
+            disk: registry.place_of(from),
+            copies,
+        });
     }
     for part in parts {
         groups::replace(draft, &part.name, from, to, &mut promised)?;
@@ -182,9 +186,8 @@ fn place<'a>(
         }
         let apart = domains(&disks).into_values().max().map_or(0, |last| last + 1);
         if apart < usize::from(copies) {
-            let bytes = plan(new.bytes).part_bytes(GROUPS_PER_DISK * disks.len().max(1));
             let (volume, domains) = (new.name.clone(), spaces());
-            return Err(Refusal::NoPlace { volume, copies, bytes, fitting: apart, domains });
+            return Err(Refusal::FewDomains { volume, copies, fitting: apart, domains });
         }
     }
     if let Some(parts) = plan(new.bytes).place(&disks, is_named) {

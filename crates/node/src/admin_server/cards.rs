@@ -92,7 +92,7 @@ pub(super) async fn attach(node: &Arc<Node>, attach: Attach) -> Result<(), Refus
                     break Refusal { kind: RefusalKind::Unreachable, message };
                 }
                 let message = format!(
-                    "no node that is up has a disk {name:?}; correct the name (`cards volume list`), or see in `cards status` which node is \
+                    "no node that is up has a volume {name:?}; correct the name (`cards volume list`), or see in `cards status` which node is \
                      down, and start it if it is that one's"
                 );
                 break Refusal { kind: RefusalKind::Unreachable, message };

@@ -110,3 +110,37 @@ impl Local {
         hosted.into_iter().filter(|of| self.node.is_lost(*of)).for_each(|of| self.end_parked(of));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_file_system_wants_room_and_anything_else_a_look_at_the_disk() {
+        let os = |errno| JobError::Os { errno };
+        for full in [libc::ENOSPC, libc::EDQUOT].map(os) {
+            assert!(remedy(full).starts_with("make room") && !remedy(full).contains("dmesg"), "{full}");
+        }
+        for broken in [os(libc::EIO), JobError::SyncFailed, JobError::ReadOnly] {
+            assert!(remedy(broken).contains("dmesg") && !remedy(broken).contains("make room"), "{broken}");
+        }
+        // What its tables wait for is not told apart.
+        assert!(["make room", "dmesg"].iter().all(|word| remedy(JobError::StoreFailed).contains(word)));
+        for error in [os(libc::ENOSPC), os(libc::EIO), JobError::StoreFailed] {
+            assert!(remedy(error).ends_with("restart this daemon"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_copy_is_named_with_its_node_its_disk_and_the_error() {
+        let failed = FailedCopy {
+            disk: "fast".into(),
+            path: "/dev/sdb".into(),
+            error: JobError::Os { errno: libc::EIO }.to_string(),
+            remedy: String::new(),
+        };
+        let text = failed.described("n1");
+        assert!(text.starts_with("copy n1:fast is given up after an error of its disk /dev/sdb: "), "{text}");
+        assert!(text.ends_with(&failed.error), "{text}");
+    }
+}

@@ -227,7 +227,7 @@ fn peers(text: &mut Exposition, node: &Node) {
     }
 }
 
-/// Copies that the maps have in sync, and whose disks were put back to earlier images.
+/// Copies of the whole cluster that the maps have in sync, and whose disks were put back to earlier images.
 fn copies_put_back(node: &Node) -> u64 {
     let old = |known: Arc<Known>| {
         let map = known.ready()?;
@@ -260,8 +260,7 @@ fn disks(text: &mut Exposition, node: &Node) {
     let help = "Bytes that this node has copied to other copies of mirrored volumes, which had missed them.";
     let copied: u64 = node.copies.list().iter().map(|copy| copy.copied()).sum();
     text.counter("cards_mirror_copied_bytes", help).sample(&[], copied);
-    let help =
-        "Copies of mirrored volumes that were put back to earlier images while they counted as in sync.";
+    let help = "Copies of mirrored volumes that were put back to earlier images while they counted as in sync, in the whole cluster: the same at each node.";
     text.gauge("cards_copies_put_back", help).sample(&[], copies_put_back(node));
     type Room = fn(&cards_admin::Room) -> u64;
     let families: [(&str, &str, Room); 2] = [

@@ -143,7 +143,7 @@ pub(crate) const fn reason_of_loss(of: PgId, error: IoError) -> &'static str {
     match error {
         IoError::SyncFailed => "a sync failed",
         _ if !of.is_plain() => {
-            "all copies in sync ended at once: their machines lost power, or their daemons were killed"
+            "all copies in sync ended at once: if their machines lost power, writes may be lost; if only their daemons were killed, none is"
         }
         _ => "the machine lost power, or the journal of the disk was lost",
     }

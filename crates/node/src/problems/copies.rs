@@ -189,7 +189,12 @@ fn changing(volume: &str, parts: &[Vec<String>]) -> Option<String> {
         [steps] => steps.clone(),
         parts => counted(parts.iter().flatten()),
     };
-    (!steps.is_empty()).then(|| format!("volume {volume}: its copies change: {}", steps.join("; ")))
+    (!steps.is_empty()).then(|| {
+        format!(
+            "volume {volume}: its copies change: {}; this goes on by itself: see `cards volume show {volume}`",
+            steps.join("; ")
+        )
+    })
 }
 
 /// The size that a volume is to have, and the nodes that this waits for; none if it does not grow.
@@ -280,7 +285,7 @@ mod tests {
         let leaves = || vec!["that on n1:fast leaves".to_owned()];
         assert_eq!(
             changing("big", &[leaves(), leaves()]).unwrap(),
-            "volume big: its copies change: in 2 parts that on n1:fast leaves"
+            "volume big: its copies change: in 2 parts that on n1:fast leaves; this goes on by itself: see `cards volume show big`"
         );
     }
 }

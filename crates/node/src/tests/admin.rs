@@ -39,7 +39,7 @@ fn a_name_that_no_node_up_knows_is_told_so_while_one_is_down() {
     match cluster.admin(1).attach(Attach::new("nix")) {
         Err(ClientError::Refused(refusal)) => {
             assert_eq!(refusal.kind, RefusalKind::Unreachable, "{refusal}");
-            assert!(refusal.message.contains("no node that is up has a disk \"nix\""), "{refusal}");
+            assert!(refusal.message.contains("no node that is up has a volume \"nix\""), "{refusal}");
         }
         ended => panic!("{ended:?}"),
     }

@@ -9,14 +9,20 @@ use cards_core::{NodeId, PgId};
 
 use super::cluster::{BLOCK, Cluster};
 use crate::node::Node;
+use crate::node::groups::FailedCopy;
 
 const NUMBER: u32 = 70_000;
 
 /// A volume whose copies are at the first two numbers, and its map.
 fn volume() -> (GroupVolume, Map) {
-    let disks = [(NewGroup::new_uuid(), NodeId(1)), (NewGroup::new_uuid(), NodeId(2))];
+    volume_at([NodeId(1), NodeId(2)])
+}
+
+/// A volume with copies at these nodes, the first of which is its primary, and its map.
+fn volume_at(nodes: [NodeId; 2]) -> (GroupVolume, Map) {
+    let disks = nodes.map(|node| (NewGroup::new_uuid(), node));
     let uuid = NewGroup::new_uuid();
-    let map = Map::first(uuid, 0, Member { node: NodeId(1), incarnation: 7 }, &disks).unwrap();
+    let map = Map::first(uuid, 0, Member { node: nodes[0], incarnation: 7 }, &disks).unwrap();
     let volume = GroupVolume {
         part: None,
         name: "mirrored".into(),
@@ -75,6 +81,38 @@ fn a_node_without_a_copy_hears_who_is_the_primary() {
     gone.groups.clear();
     assert_eq!(told(&cluster, &gone), None);
     assert_eq!(cluster.node(1).primary(PgId(NUMBER)), None);
+}
+
+#[test]
+fn the_last_copy_is_lost_when_no_other_node_in_sync_can_take_over() {
+    let mut cluster = Cluster::coordinated(2, BLOCK);
+    // The two nodes talk.
+    cluster.client(2).read(0, 1).unwrap();
+    let (own, other) = (cluster.node(1).me, cluster.node(2).me);
+    let of = PgId(NUMBER);
+    let views = [[own, NodeId(900)], [own, other], [other, own]].map(|nodes| {
+        let (volume, map) = volume_at(nodes);
+        view(&cluster, &volume, &map)
+    });
+    cluster.stop_session(1);
+    let lost = |cluster: &Cluster, view: &View| {
+        told(cluster, view);
+        let node = cluster.node(1);
+        (node.lost_lead(of).map(|failed| failed.error), node.is_lost(of))
+    };
+    assert_eq!(lost(&cluster, &views[0]), (None, false), "nothing has failed");
+    let failed = |error: &str| FailedCopy {
+        disk: "fast".into(),
+        path: "/dev/sdb".into(),
+        error: error.into(),
+        remedy: String::new(),
+    };
+    assert!(cluster.node(1).groups.copy_has_failed(of, failed("the cause")));
+    assert!(!cluster.node(1).groups.copy_has_failed(of, failed("what came of it")));
+    let cause = Some("the cause".to_owned());
+    assert_eq!(lost(&cluster, &views[0]), (cause.clone(), true), "the other node is not there");
+    assert_eq!(lost(&cluster, &views[1]), (cause, false), "the other node takes over");
+    assert_eq!(lost(&cluster, &views[2]), (None, false), "the other node leads");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use cards_admin::Measured;
+use cards_admin::{Mark, Measured};
 use cards_advise::{Limits, Rate, Reference, Sample, Sampler};
 use cards_core::PgId;
 
@@ -85,12 +85,13 @@ impl Stream {
 
     /// Notes what has been measured so far, if it is time.
     pub(super) fn mark(&self, now_us: u64, measured: impl FnOnce() -> Measured) {
-        self.marks().note(now_us, measured);
+        let begins_us = self.sampler().begins_us().unwrap_or(now_us);
+        self.marks().note(now_us, begins_us, measured);
     }
 
-    /// What had been measured at a time.
-    pub(super) fn measured_at(&self, time_us: u64) -> Measured {
-        self.marks().at(time_us)
+    /// What had been measured at some times of the sample, and what has been by now.
+    pub(super) fn marks_with(&self, now: Mark) -> Vec<Mark> {
+        self.marks().with(now)
     }
 
     fn marks(&self) -> MutexGuard<'_, Marks> {

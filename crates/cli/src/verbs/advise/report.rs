@@ -74,7 +74,7 @@ pub(super) struct Part {
     unknown: f64,
     /// Seconds after which there will be reads enough; none if there are, or never will be.
     wait: Option<f64>,
-    /// None if nobody has counted.
+    /// None if it is not known what was counted in that time.
     pub(super) measured: Option<Shares>,
     /// Other sizes of the caches.
     sizes: Vec<Size>,
@@ -149,10 +149,10 @@ impl Part {
             error: error_now,
             unknown: doubt.unknown,
             wait: wait(trace, doubt),
-            measured: measured(nodes).map(|all| match nodes {
+            measured: trace.counted.map(|all| match (nodes, shares_of(all)) {
                 // By itself a node has no peers: what they gave it, it would have missed.
-                [_] => Shares { peers: 0.0, disk: all.peers + all.disk, ..all },
-                _ => all,
+                ([_], all) => Shares { peers: 0.0, disk: all.peers + all.disk, ..all },
+                (_, all) => all,
             }),
             sizes: Vec::new(),
             policies: Vec::new(),
@@ -310,16 +310,11 @@ fn percent(saved: f64) -> String {
     if saved < SAVING_MIN { "nothing".into() } else { format!("{:.0} %", 100.0 * saved) }
 }
 
-/// What the nodes have measured, as shares.
-fn measured(nodes: &[&Sampled]) -> Option<Shares> {
-    let all = nodes.iter().fold(Measured::default(), |sum, node| sum.plus(node.measured));
-    let share = |blocks: u64| blocks as f64 / all.reads() as f64;
+/// Of some reads, where they were answered.
+fn shares_of(all: Measured) -> Shares {
+    let share = |blocks: u64| blocks as f64 / all.reads().max(1) as f64;
     let Measured { local_hits, remote_hits, disk_reads } = all;
-    (all.reads() > 0).then(|| Shares {
-        own: share(local_hits),
-        peers: share(remote_hits),
-        disk: share(disk_reads),
-    })
+    Shares { own: share(local_hits), peers: share(remote_hits), disk: share(disk_reads) }
 }
 
 fn time(seconds: f64) -> String {

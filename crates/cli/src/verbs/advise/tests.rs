@@ -1,6 +1,6 @@
 //! Predictions from samples against exact replays of everything.
 
-use cards_admin::{Measured, Sampled};
+use cards_admin::{Mark, Measured, Sampled};
 use cards_advise::{Access, Limits, Rate, Reference, Sampler};
 use cards_core::{Coherence, PgId};
 use cards_policies::Replacement;
@@ -97,7 +97,7 @@ fn sampled_of(volume: u16, requests: &[Request]) -> Vec<Sampled> {
             cache_blocks: CACHE,
             share_blocks: CACHE,
             lost: 0,
-            measured: Measured::default(),
+            marks: Vec::new(),
             sample: sampler.sample(),
         }
     };
@@ -387,10 +387,39 @@ fn nothing_is_said_of_nothing() {
     assert!(Trace::of(&[&sampled[0], &sampled[1]]).is_none());
 }
 
+/// Marks of a node that has counted all of this after any time that is measured.
+fn at_the_end(measured: Measured) -> Vec<Mark> {
+    vec![(0, Measured::default()), (u64::MAX - 1, Measured::default()), (u64::MAX, measured)]
+}
+
+/// Where the caches are still empty in the first half, all reads miss, and what is measured is of the other half, as what is predicted is.
+#[test]
+fn what_is_measured_is_of_the_time_that_is_predicted() {
+    let requests = requests("gen:oltp:nodes=3,bytes=8MiB,requests=3000,writes=0");
+    let mut sampled = sampled(&requests);
+    let begin = begin(&sampled);
+    let counted = |local_hits, disk_reads| Measured { local_hits, remote_hits: 0, disk_reads };
+    let counted_with = |sampled: &mut [Sampled], marks: Vec<Mark>| {
+        sampled[1].marks = marks;
+        Trace::of(&sampled.iter().collect::<Vec<_>>()).unwrap().counted
+    };
+    let (cold, warm) = (counted(0, 900), counted(1000, 900));
+    let mut of = |marks| counted_with(&mut sampled, marks);
+    assert_eq!(of(vec![(0, counted(0, 0)), (begin, cold), (3000, warm)]), Some(counted(1000, 0)));
+    // Between two marks reads are taken to come evenly.
+    let around = vec![(0, counted(0, 0)), (begin - 10, cold), (begin + 10, counted(40, 900)), (3000, warm)];
+    assert_eq!(of(around), Some(counted(980, 0)));
+    // A mark is missing near that time: nothing is said.
+    assert_eq!(of(vec![(0, counted(0, 0)), (3000, warm)]), None);
+    // Nothing was read since, and no node has told of anything.
+    assert_eq!(of(vec![(0, counted(0, 0)), (begin, warm)]), None);
+    assert_eq!(of(Vec::new()), None);
+}
+
 fn advice(disk: [f64; 4], measured: Measured) -> Advice {
     let requests = requests("gen:oltp:nodes=3,bytes=8MiB,requests=3000");
     let mut sampled = sampled(&requests);
-    sampled[0].measured = measured;
+    sampled[0].marks = at_the_end(measured);
     let nodes: Vec<&Sampled> = sampled.iter().collect();
     let trace = Trace::of(&nodes).unwrap();
     let shares = |disk: f64| Shares { own: 0.9 - disk, peers: 0.1, disk };
@@ -437,7 +466,7 @@ fn the_advice_is_one_sentence_with_what_would_be_saved() {
 fn what_one_node_by_itself_has_missed_is_all_that_it_has_not() {
     let requests = requests("gen:oltp:nodes=3,bytes=8MiB,requests=3000");
     let mut sampled = sampled(&requests);
-    sampled[0].measured = Measured { local_hits: 895, remote_hits: 95, disk_reads: 10 };
+    sampled[0].marks = at_the_end(Measured { local_hits: 895, remote_hits: 95, disk_reads: 10 });
     let of = |nodes: &[&Sampled]| {
         let found =
             vec![Found { case: now(), shares: Shares { own: 0.9, peers: 0.0, disk: 0.1 }, chance: None }];

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cards_admin::Sampled;
+use cards_admin::{Mark, Measured, Sampled};
 use cards_advise::{Access, Curve, Doubt, HISTORY, Rate, Reference, Sample, place};
 use cards_core::{BlockId, Coherence, PgId};
 use cards_policies::Replacement;
@@ -22,6 +22,9 @@ const GROUPS: u64 = 4;
 /// Of two samples of so many groups, the mean is not off by more of its standard errors, nineteen times of twenty (Student's t).
 const STUDENT: f64 = 3.18;
 
+/// What was counted since a time is known if what was counted between the marks around it is no more than this share of that.
+const UNCERTAIN_MAX: f64 = 0.05;
+
 /// What the clients of some nodes asked of a volume, scaled down.
 pub(super) struct Trace {
     volume: PgId,
@@ -38,6 +41,8 @@ pub(super) struct Trace {
     warm_up: u64,
     /// Block reads since then, of blocks in the sample or not.
     pub(super) reads: u64,
+    /// Where these came from; none if that is not known of that time.
+    pub(super) counted: Option<Measured>,
     /// How long what is measured took.
     pub(super) span: Duration,
     /// Of one LRU cache for all nodes.
@@ -120,6 +125,7 @@ impl Trace {
             popularity,
             warm_up,
             reads,
+            counted: counted_since(&nodes, begins),
             span: Duration::from_micros(ends.saturating_sub(begins)),
             curve,
             nodes: samples.iter().map(Curve::of).collect(),
@@ -224,6 +230,43 @@ pub(super) fn chance(groups: &[Shares]) -> Option<f64> {
     };
     let errors = [error(|of| of.own), error(|of| of.peers), error(|of| of.disk)];
     (groups.len() > 1).then(|| errors.into_iter().fold(0.0, f64::max).min(1.0))
+}
+
+/// What the nodes have counted since a time; none where their marks are too far apart to tell.
+fn counted_since(nodes: &[&Sampled], time_us: u64) -> Option<Measured> {
+    let (mut counted, mut uncertain) = (Measured::default(), 0);
+    for node in nodes {
+        let Some((until, between)) = counted_until(&node.marks, time_us) else { continue };
+        let (_, now) = node.marks.last()?;
+        counted = counted.plus(now.since(until));
+        uncertain += between;
+    }
+    let reads = counted.reads();
+    (reads > 0 && uncertain as f64 <= UNCERTAIN_MAX * reads as f64).then_some(counted)
+}
+
+/// What had been counted at a time as if reads came evenly between the marks around it, and the reads between these. None of a node that has
+/// counted nothing.
+fn counted_until(marks: &[Mark], time_us: u64) -> Option<(Measured, u64)> {
+    let later = marks.partition_point(|(at, _)| *at <= time_us);
+    let (_, last) = *marks.last()?;
+    let Some(&(next_us, next)) = marks.get(later) else { return Some((last, 0)) };
+    let (before_us, before) = later.checked_sub(1).map_or((time_us, Measured::default()), |at| marks[at]);
+    let (between, part) = (next.since(before), time_us.saturating_sub(before_us));
+    let share = |count: u64| {
+        let count = u128::from(count) * u128::from(part) / u128::from((next_us - before_us).max(1));
+        count as u64
+    };
+    if part == 0 {
+        return Some((before, 0));
+    }
+    let Measured { local_hits, remote_hits, disk_reads } = between;
+    let of = Measured {
+        local_hits: share(local_hits),
+        remote_hits: share(remote_hits),
+        disk_reads: share(disk_reads),
+    };
+    Some((before.plus(of), between.reads()))
 }
 
 /// Those that do not reach back to their node's first reference.

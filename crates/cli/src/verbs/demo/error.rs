@@ -52,4 +52,9 @@ pub(crate) enum DemoError {
     Interrupted,
 }
 
-impl Failure for DemoError {}
+impl Failure for DemoError {
+    fn exit_code(&self) -> u8 {
+        // As shells have it of SIGINT.
+        if matches!(self, Self::Interrupted) { 130 } else { 1 }
+    }
+}

@@ -9,6 +9,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::error::DiskError;
+use crate::complete;
 use crate::daemon::Daemon;
 use crate::error::Error;
 use crate::{output, progress};
@@ -20,7 +21,7 @@ const LOOK: Duration = Duration::from_secs(1);
 #[derive(Debug, Args)]
 pub(super) struct Drain {
     /// The disk, or the node, all disks of which are drained
-    #[arg(value_name = "NODE[:DISK]")]
+    #[arg(value_name = "NODE[:DISK]", add = complete::disks())]
     from: String,
     /// Wait until nothing is left there; a node that is away removes its copies when it is back
     #[arg(long)]

@@ -11,7 +11,11 @@ use crate::error::Failure;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DiskError {
     /// There is no such file.
-    #[error("{}: there is no such file or device; make a file with `truncate -s 1G FILE`, or correct the path", path.display())]
+    #[error(
+        "{}: there is no such file or device; name the disk by its path, as `managed` in [[disk]] of node.toml does, and not as NODE:DISK. A new file is made \
+         with `truncate -s 1G FILE`",
+        path.display()
+    )]
     Missing { path: PathBuf },
     /// Neither a file nor a block device.
     #[error("{}: is neither a file nor a block device; name one of these", path.display())]

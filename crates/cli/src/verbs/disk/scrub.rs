@@ -13,6 +13,7 @@ pub(super) fn run(path: &Path, rate: u64, json: bool) -> Result<ExitCode, Error>
     let managed =
         Managed::open(&ManagedOptions::new(DiskOptions::path(path))).map_err(|error| match error {
             cards_disk::DiskError::Busy { path, .. } => DiskError::Served { path },
+            cards_disk::DiskError::Missing { path } => DiskError::Missing { path },
             error => DiskError::from(error),
         })?;
     let volumes: Vec<(String, u64)> =

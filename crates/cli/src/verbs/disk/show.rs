@@ -336,7 +336,10 @@ fn text(superblock: &Superblock, report: &Report) -> String {
     let Pieces { free, in_use, filling, retired, .. } = report.pieces;
     line("in use", format!("{in_use} pieces, {filling} being filled, {retired} retired, {free} free"));
     for Volume { name, uuid, size, pieces } in &report.volumes {
-        line("volume", format!("{name} ({uuid}), {} in {pieces} pieces", size::human(*size)));
+        line(
+            "volume",
+            format!("{name} ({uuid}), {} in {}", size::human(*size), output::count(*pieces, "piece")),
+        );
     }
     for copied in &report.copies {
         line("copy", copied.to_string());

@@ -57,6 +57,12 @@ impl Daemon {
         matches!(self, Self::Runs(_))
     }
 
+    /// The node that leads the registry, as far as it knows.
+    pub(super) fn registry_leader(&self) -> Option<&str> {
+        let Self::Runs(status) = self else { return None };
+        status.registry.as_ref()?.leader.as_deref()
+    }
+
     /// The bytes of a disk of this node, as it is served.
     pub(super) fn size(&self, disk: &str) -> Option<u64> {
         let Self::Runs(status) = self else { return None };

@@ -10,7 +10,7 @@ use cards_disk::{Disk, DiskError, DiskOptions, Engine, EngineKind, Examined, Roo
 use cards_layout::format::{SUPERBLOCKS, Slot, Superblock, UNIT, newest};
 use cards_node::{ServeError, examine_disk, examine_managed};
 
-use super::daemon::Daemon;
+use super::daemon::{AS_ROOT, Daemon};
 use super::finding::Finding;
 use super::machine::read;
 use super::network::reach;
@@ -49,14 +49,14 @@ fn engine() -> Result<EngineKind, String> {
 }
 
 /// The directories that the daemon writes to.
-pub(super) fn directories(config: &Config) -> Vec<Finding> {
+pub(super) fn directories(config: &Config, daemon: &Daemon) -> Vec<Finding> {
     let mut directories = vec![("runtime_dir", config.runtime_dir.clone())];
     if config.coordinator.is_some() || config.disks.iter().any(|disk| !disk.read_only) {
         directories.push(("state_dir", config.state_dir.clone()));
     }
     let nbd = config.nbd.unix.as_ref().and_then(|path| path.parent()).map(Path::to_path_buf);
     directories.extend(nbd.filter(|dir| *dir != config.runtime_dir).map(|dir| ("nbd.unix", dir)));
-    directories.into_iter().map(|(key, dir)| directory(key, &dir)).collect()
+    directories.into_iter().map(|(key, dir)| directory(key, &dir, daemon)).collect()
 }
 
 /// A few blocks, synced: a file can be made on a file system that has no room for its bytes.
@@ -66,7 +66,7 @@ fn try_to_write(dir: &Path) -> io::Result<()> {
     file.sync_all()
 }
 
-fn directory(key: &str, dir: &Path) -> Finding {
+fn directory(key: &str, dir: &Path, daemon: &Daemon) -> Finding {
     // The daemon makes what is missing.
     let Some(existing) = dir.ancestors().find(|dir| dir.exists()) else {
         return Finding::problem(key, format!("{}: not found", dir.display()), format!("correct `{key}`"));
@@ -78,10 +78,18 @@ fn directory(key: &str, dir: &Path) -> Finding {
             Finding::problem(key, format!("{shown}: not found"), format!("mkdir -p {shown}"))
         }
         Ok(_) => Finding::ok(key, format!("{shown} can be made")),
+        // The daemon's user may write where this one may not.
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied && daemon.is_hidden() => Finding::warning(
+            key,
+            format!("{}: {e}: whether the daemon can write there is not seen", existing.display()),
+            AS_ROOT,
+        ),
         Err(e) => {
             let remedy = match e.kind() {
                 io::ErrorKind::PermissionDenied => {
-                    format!("run this as the user of the daemon, or make it the owner of {shown}")
+                    format!(
+                        "run this as the daemon's user; if that is this one, have it own {shown} (chown, as root)"
+                    )
                 }
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => format!("make room in {shown}"),
                 _ => format!("correct `{key}`"),
@@ -115,7 +123,7 @@ pub(super) fn disk(config: &Config, disk: &cards_config::Disk, daemon: &Daemon) 
         Err(ServeError::Disk { source: DiskError::Busy { path, .. }, .. }) if daemon.is_there() => {
             in_use(check, &path, disk, daemon.size(&disk.name))
         }
-        Err(error) => refused(check, disk, error),
+        Err(error) => refused(check, disk, error, daemon),
         Ok(open) => {
             if let Some(short) = path.and_then(short_of_room).filter(|_| !disk.read_only) {
                 return Finding::warning(check, short, NO_ROOM);
@@ -144,7 +152,7 @@ fn of_managed(disk: &cards_config::Disk, found: Result<Examined, ServeError>, da
             let formatted = formatted_bytes(&path);
             in_use(check, &path, disk, formatted)
         }
-        Err(error) => refused(check, disk, error),
+        Err(error) => refused(check, disk, error, daemon),
         Ok(Examined { damaged: Some((slot, reason)), .. }) => {
             let says = format!(
                 "{}: the superblock in slot {slot} is damaged: {reason}; the other serves",
@@ -206,7 +214,18 @@ fn in_use(check: String, path: &Path, disk: &cards_config::Disk, bytes: Option<u
 }
 
 /// What the daemon would say at its start; the disk is named before it.
-fn refused(check: String, disk: &cards_config::Disk, error: ServeError) -> Finding {
+fn refused(check: String, disk: &cards_config::Disk, error: ServeError, daemon: &Daemon) -> Finding {
+    // What this user may not do the daemon's may.
+    if let ServeError::Disk {
+        source: DiskError::NotPermitted { path } | DiskError::NotWritable { path, .. },
+        ..
+    } = &error
+        && daemon.is_hidden()
+    {
+        let says =
+            format!("{}: not for this user to open: whether the daemon can is not seen", path.display());
+        return Finding::warning(check, says, AS_ROOT);
+    }
     let error = error.to_string();
     let says = error.strip_prefix(&format!("disk {:?}: ", disk.name)).unwrap_or(&error);
     Finding::error(check, says.strip_prefix("disk ").unwrap_or(says))
@@ -339,6 +358,7 @@ mod tests {
     #[test]
     fn a_directory_that_is_missing_can_be_made() {
         let dir = tempfile::tempdir().unwrap();
+        let directory = |key, dir: &Path| directory(key, dir, &Daemon::Away);
         assert_eq!(directory("runtime_dir", dir.path()).level, Level::Ok);
         assert!(directory("state_dir", &dir.path().join("a/b")).says.ends_with("can be made"));
         let missing = directory("nbd.unix", &dir.path().join("a"));

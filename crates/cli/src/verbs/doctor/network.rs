@@ -9,7 +9,7 @@ use cards_config::{Config, Coordinator};
 use cards_wire::nbd::client::{Address, Uri};
 
 use super::daemon::{AS_ROOT, Daemon};
-use super::finding::Finding;
+use super::finding::{Finding, Level};
 
 /// How long a connection may take.
 const CONNECT_WITHIN: Duration = Duration::from_millis(800);
@@ -63,13 +63,23 @@ fn port(key: &str, address: &str, daemon: &Daemon) -> Finding {
 }
 
 /// Whoever keeps the list of members.
-pub(super) fn coordinator(config: &Config) -> Vec<Finding> {
+pub(super) fn coordinator(config: &Config, daemon: &Daemon) -> Vec<Finding> {
     match &config.coordinator {
-        Some(Coordinator::Embedded(home)) if !config.is_keeper() => vec![answers(
-            "coordinator",
-            &home.address,
-            &format!("start node {}, which keeps the registry, and open its port here", home.keeper),
-        )],
+        Some(Coordinator::Embedded(home)) if !config.is_keeper() => {
+            let remedy =
+                format!("start node {}, which keeps the registry, and open its port here", home.keeper);
+            let found = answers("coordinator", &home.address, &remedy);
+            // Of several nodes that keep it one may be down, also that which the configuration names.
+            let leader = daemon.registry_leader().filter(|leader| *leader != home.keeper);
+            match leader.filter(|_| found.level == Level::Problem) {
+                Some(leader) => vec![Finding::warning(
+                    "coordinator",
+                    format!("{}; the registry goes on without it, led by {leader}", found.says),
+                    format!("start node {}", home.keeper),
+                )],
+                None => vec![found],
+            }
+        }
         Some(Coordinator::Etcd(home)) => home
             .endpoints
             .iter()
@@ -115,7 +125,6 @@ fn connect(address: &str) -> io::Result<()> {
 mod tests {
     use cards_config::{EmbeddedHome, Web};
 
-    use super::super::finding::Level;
     use super::*;
 
     #[test]

@@ -22,7 +22,8 @@ use crate::table::{Align, Table, percent};
 Layouts: linear, raid0, raid1[:COPIES], raid10[:COPIES], raid5[:DATA+1], raid6[:DATA+2].
 
 This is arithmetic on the disks that are named: they need not exist, no daemon is asked and nothing is changed.
-Volumes with these layouts cannot be made yet; today a volume is one plain disk.
+`cards volume create --layout` makes volumes of raid1 (of one group), raid10, raid0 and linear, and chooses the number of groups
+itself; raid5 and raid6 cannot be made yet.
 
 Examples:
   cards layout explain raid1:2 --disks n1:sdb=2T,n2:sdb=2T,n3:sdb=2T
@@ -211,7 +212,13 @@ fn notes(report: &Report, placement: &Placement, disks: &[Disk]) -> Vec<String> 
         };
         notes.push(format!("{} of the disks cannot be used: {more}", size::human(idle)));
     }
-    notes.push("It cannot be made yet: today a volume is one plain disk".into());
+    match placement.layout {
+        Layout::Raid5 { .. } | Layout::Raid6 { .. } => notes.push("Volumes of this layout cannot be made yet".into()),
+        Layout::Raid1 { .. } if report.groups.len() > 1 => notes.push(
+            "`cards volume create --layout raid1` makes one group, no larger than what its disks have free; raid10 is made of many".into(),
+        ),
+        _ => {}
+    }
     notes
 }
 

@@ -17,6 +17,9 @@ use crate::output;
 /// How long the nodes may take: one that does not answer is waited for, and modules are fetched.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Of a node that has not got what is new.
+const LACKS: &str = "does not have it yet";
+
 /// What `--json` prints of a module that was loaded or unloaded.
 #[derive(Serialize)]
 struct Changed {
@@ -44,7 +47,7 @@ pub(super) fn load(file: &Path, daemon: &Daemon, json: bool) -> Result<(), Error
     let mut client = daemon.connect_within(PATIENCE)?;
     let (name, known) = send(&mut client, file, &module)?;
     let digest = module.digest().to_string();
-    let text = format!("module {name}: {digest}\n") + &silent(&known);
+    let text = format!("module {name}: {digest}\n") + &silent(&known, LACKS);
     let changed = Changed { module: name, digest: Some(digest), loaded: true, silent: known.silent };
     output::print_either(json, &changed, || text)
 }
@@ -62,7 +65,7 @@ fn send(client: &mut Client, file: &Path, module: &Module) -> Result<(String, Po
 pub(super) fn unload(module: String, daemon: &Daemon, json: bool) -> Result<(), Error> {
     let mut client = daemon.connect_within(PATIENCE)?;
     let known = client.policies(PolicyOrder::Unload { module: module.clone() })?;
-    let text = format!("module {module} is unloaded\n") + &silent(&known);
+    let text = format!("module {module} is unloaded\n") + &silent(&known, "has it still");
     let changed = Changed { module, digest: None, loaded: false, silent: known.silent };
     output::print_either(json, &changed, || text)
 }
@@ -93,14 +96,14 @@ pub(super) fn set(volume: String, policy: Option<String>, daemon: &Daemon, json:
             None => chosen.policy.clone(),
         },
     );
-    let text = format!("volume {volume}: {now}\n") + &silent(&known);
+    let text = format!("volume {volume}: {now}\n") + &silent(&known, LACKS);
     output::print_either(json, &Given { volume, policy, silent: known.silent }, || text)
 }
 
-/// The nodes that do not know of it yet.
-fn silent(known: &Policies) -> String {
-    let line = |silent: &Silent| {
-        format!("not at node {} yet: {}; it hears of it when it answers again\n", silent.node, silent.reason)
+/// The nodes that do not know of a change yet, with what each does until then.
+fn silent(known: &Policies, until_then: &str) -> String {
+    let line = |Silent { node, reason }: &Silent| {
+        format!("node {node} {until_then}: {reason}; it hears of the change when it answers again\n")
     };
     known.silent.iter().map(line).collect()
 }

@@ -85,8 +85,8 @@ pub(crate) enum VolumeError {
          {volume}` lists them"
     )]
     NoPart { volume: String },
-    #[error("volume {volume:?} has no copy at node {node}: its copies are on {}", copies.join(", "))]
-    NoCopyAt { volume: String, node: String, copies: Vec<String> },
+    #[error("volume {volume:?} has no copy at {from}: its copies are on {}", copies.join(", "))]
+    NoCopyAt { volume: String, from: String, copies: Vec<String> },
     #[error(
         "volume {volume:?}: the copy at node {node} is {state}, and is not to be forced; if the volume is not served, `cards status` at that node says \
          what to do"
@@ -98,8 +98,8 @@ pub(crate) enum VolumeError {
     )]
     ForceNotTyped { volume: String, node: String, has: String, gone: String, since: u64 },
     #[error(
-        "volume {volume:?} has a copy in sync on {copy}, and its node is {state}: nothing has to be forced. If that node does not come back, stop \
-         what is left of it and try again when `cards status` calls it dead"
+        "volume {volume:?} has a copy in sync on {copy}, and its node is {state}: nothing has to be forced; if it is not served, `cards status` at \
+         that node says why. If that node or its disk does not come back, stop its daemon, and try again when `cards status` calls it dead"
     )]
     ForceNotNeeded { volume: String, copy: String, state: &'static str },
     #[error("volume {volume:?} was removed while it was being made")]

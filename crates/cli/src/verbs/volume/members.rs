@@ -25,10 +25,10 @@ pub(super) struct Replace {
     #[arg(value_name = "NAME", add = complete::volumes())]
     name: String,
     /// The copy that leaves: its disk, or its node
-    #[arg(long, value_name = "NODE[:DISK]")]
+    #[arg(long, value_name = "NODE[:DISK]", add = complete::disks())]
     from: String,
     /// Where the new copy goes [default: the disk with the most space]
-    #[arg(long, value_name = "NODE[:DISK]")]
+    #[arg(long, value_name = "NODE[:DISK]", add = complete::disks())]
     to: Option<String>,
     #[command(flatten)]
     daemon: Daemon,
@@ -126,11 +126,11 @@ fn replace_parts(
 /// What `cards volume force` is told.
 #[derive(Debug, Args)]
 pub(super) struct Force {
-    /// The volume
-    #[arg(value_name = "NAME", add = complete::volumes())]
+    /// The volume, or the part of it, as in big/3
+    #[arg(value_name = "NAME", add = complete::parts())]
     name: String,
     /// The node whose copy becomes the truth
-    #[arg(long, value_name = "NODE")]
+    #[arg(long, value_name = "NODE", add = complete::nodes())]
     from: String,
     /// The volume's name and the age of the copy, as this command says them without it
     #[arg(long, value_name = "NAME@EPOCH", require_equals = true)]
@@ -203,23 +203,29 @@ impl Force {
 
 /// A copy in sync whose node may come back by itself: as long as it was not declared dead, the registry does not let it be given up.
 fn there(status: &Status, mirror: &Mirror) -> Option<(String, &'static str)> {
-    let in_sync = mirror.copies.iter().filter(|copy| copy.state == CopyState::InSync);
-    in_sync.into_iter().find_map(|copy| {
+    in_sync(mirror).find_map(|copy| {
         let member = status.members.iter().find(|member| member.name == copy.node)?;
         match member.state {
             MemberState::Dead | MemberState::Left => None,
+            _ if copy.state == CopyState::Failed => {
+                Some((place(copy), "there, which has given it up after an error of its disk"))
+            }
             MemberState::Here | MemberState::Up => Some((place(copy), "there")),
             _ => Some((place(copy), "a live member still")),
         }
     })
 }
 
+/// The copies that the map has in sync. One that its own node has given up is among them until another node leads.
+fn in_sync(mirror: &Mirror) -> impl Iterator<Item = &MirrorCopy> {
+    mirror.copies.iter().filter(|copy| matches!(copy.state, CopyState::InSync | CopyState::Failed))
+}
+
 /// Whether the node of another copy in sync is gone.
 fn is_one_gone(status: &Status, mirror: &Mirror, node: &str) -> bool {
-    mirror.copies.iter().filter(|copy| copy.node != node).any(|copy| {
+    in_sync(mirror).filter(|copy| copy.node != node).any(|copy| {
         let is_gone = |member: &Member| matches!(member.state, MemberState::Dead | MemberState::Left);
-        let member = status.members.iter().find(|member| member.name == copy.node);
-        copy.state == CopyState::InSync && member.is_none_or(is_gone)
+        status.members.iter().find(|member| member.name == copy.node).is_none_or(is_gone)
     })
 }
 
@@ -244,8 +250,7 @@ fn has(held: &MirrorMap, state: CopyState, since: u64) -> String {
 
 /// Where the other copies in sync are, whose return changes nothing then.
 fn gone(mirror: &Mirror, node: &str) -> String {
-    let in_sync = mirror.copies.iter().filter(|copy| copy.state == CopyState::InSync && copy.node != node);
-    let places: Vec<String> = in_sync.map(place).collect();
+    let places: Vec<String> = in_sync(mirror).filter(|copy| copy.node != node).map(place).collect();
     match places.as_slice() {
         [] => String::new(),
         [one] => format!(", also if {one} comes back"),
@@ -262,7 +267,7 @@ fn copy_of(volume: &str, mirror: &Mirror, from: &str) -> Result<MirrorCopy, Volu
     let is_it = |copy: &&MirrorCopy| copy.node == from || place(copy) == from;
     mirror.copies.iter().find(is_it).cloned().ok_or_else(|| VolumeError::NoCopyAt {
         volume: volume.into(),
-        node: from.into(),
+        from: from.into(),
         copies: mirror.copies.iter().map(place).collect(),
     })
 }

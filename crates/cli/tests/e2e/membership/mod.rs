@@ -113,7 +113,7 @@ fn a_disk_is_taken_out_of_the_cluster() {
     eventually("n2 hears of it", SHORT, || listed(&mut cluster).filter(|&listed| !listed));
     let admin = cluster.node(2).admin_socket();
     let refused = run(&[CARDS, "volume", "attach", "disk", "--socket", &admin], SHORT).fails();
-    assert!(refused.stderr.contains("no node of the cluster has a disk"), "{refused}");
+    assert!(refused.stderr.contains("no node of the cluster has a volume"), "{refused}");
 
     // Where it is now it may have the same name.
     cluster.node(2).terminate();
