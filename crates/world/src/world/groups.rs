@@ -10,7 +10,7 @@
 //! - When the right to serve grows, the control hears of it. When writes are allowed, the group does.
 //! - Other nodes hear who the primary is from the register, sooner or later.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cards_array::group::{
     Answer, Client, Command, CommandError, Extent, Group, GroupTiming, KeptExclusivity, Map, Member, Message,
@@ -130,6 +130,8 @@ pub(super) struct Mirror {
     pub(super) power_lost: bool,
     /// Every column remembers everything: all were in sync when a term was opened, and none of their processes has ended since.
     pub(super) is_whole: bool,
+    /// Proposals on their way to the register, by the numbers of the questions, that leave a column behind: it may take them when who asks is dead.
+    leaves_behind: BTreeSet<u64>,
     /// The term of the register when a column's process ended last: none up to it has all columns remember everything.
     ended: Term,
     /// The column that takes the place of another one.
@@ -246,6 +248,7 @@ impl Mirror {
             life: 0,
             power_lost: false,
             is_whole: false,
+            leaves_behind: BTreeSet::new(),
             ended: Term::default(),
             plan: None,
             disks: config.columns.len() as u8,
@@ -323,7 +326,9 @@ impl<M: Models> World<M> {
     /// Every column of the group is in sync, and remembers everything.
     #[must_use]
     pub fn is_whole(&self, volume: PgId) -> bool {
-        self.mirrors.get(&volume).is_some_and(|mirror| mirror.is_whole && mirror.register.is_whole())
+        self.mirrors.get(&volume).is_some_and(|mirror| {
+            mirror.is_whole && mirror.register.is_whole() && mirror.leaves_behind.is_empty()
+        })
     }
 
     /// The columns of a group that are in sync by the register.
@@ -557,6 +562,9 @@ impl<M: Models> World<M> {
         let is_cut_off = mirror.cut_off.get(&node).is_some_and(|&until| now < until);
         if !is_cut_off && !mirror.chance(loss) {
             let after = mirror.takes(4_000);
+            if proposal.as_ref().is_some_and(|map| !map.is_whole()) {
+                mirror.leaves_behind.insert(number);
+            }
             self.events.push(now + after, Event::Register { node, life, volume, number, proposal });
         }
         let answer = Answer::Unknown;
@@ -574,6 +582,7 @@ impl<M: Models> World<M> {
     ) {
         let now = self.now;
         let mirror = self.mirror(volume);
+        mirror.leaves_behind.remove(&number);
         if mirror.fenced.get(&node).is_some_and(|&fenced| fenced > number) {
             return;
         }
