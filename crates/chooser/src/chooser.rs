@@ -55,6 +55,7 @@ pub struct Chooser {
     in_window: u32,
     /// Of all caches of a shadow.
     blocks: u64,
+    /// The caches of all candidates have filled.
     is_full: bool,
     windows: u64,
     /// Nothing has been chosen yet.
