@@ -12,6 +12,8 @@ use crate::steps::Steps;
 const WINDOW: u32 = 100;
 /// A change costs a part of what it takes to fill the caches anew: copies are not where the next policy looks for them.
 const REFILL: f64 = 0.1;
+/// What windows differ by, as the root of the mean square, is exceeded so many times by what is no accident.
+const NOISE: f64 = 5.0;
 /// What a candidate has to be better by to count as better at all, as a share of a read's time.
 const WORTH: f64 = 0.01;
 /// Reads for each block of the caches after which these are taken for filled.
@@ -53,8 +55,8 @@ pub struct Chooser {
     in_window: u32,
     /// Of all caches of a shadow.
     blocks: u64,
-    is_warm: bool,
-    /// Since then.
+    /// The caches of all candidates have filled.
+    is_full: bool,
     windows: u64,
     /// Nothing has been chosen yet.
     is_new: bool,
@@ -69,6 +71,15 @@ struct Candidate {
     mean: f64,
     /// How much time reads would have saved with it, in nanoseconds, since that was nothing.
     ahead: f64,
+    /// Mean square of what a window has added to that lately.
+    noise: f64,
+}
+
+impl Candidate {
+    /// How much time it has been ahead by beyond what a change costs, in nanoseconds; negative as long as that is not sure.
+    fn surplus(&self, change_ns: f64) -> f64 {
+        self.ahead - change_ns.max(NOISE * self.noise.sqrt())
+    }
 }
 
 impl Chooser {
@@ -82,6 +93,7 @@ impl Chooser {
                 steps: Steps::default(),
                 mean: 0.0,
                 ahead: 0.0,
+                noise: 0.0,
             })
         });
         let blocks: f64 = cluster.caches.iter().map(|&blocks| f64::from(blocks)).sum();
@@ -96,7 +108,7 @@ impl Chooser {
             reads: 0,
             in_window: 0,
             blocks: cluster.caches.iter().map(|&blocks| u64::from(blocks)).sum(),
-            is_warm: false,
+            is_full: false,
             windows: 0,
             is_new: chosen.is_none(),
         }
@@ -129,9 +141,8 @@ impl Chooser {
         self.candidates.iter().position(|candidate| candidate.policy == policy)
     }
 
-    /// Whether the caches of all candidates are full, or as good as ever. While they fill, the policy that fills them the fastest is the best
-    /// one, and what it leaves behind has to be cleared away afterwards.
-    fn fills(&self) -> bool {
+    /// Whether the caches of all candidates are full, or as good as ever.
+    fn has_filled(&self) -> bool {
         let is_full = |candidate: &Candidate| candidate.shadow.cached() * 10 >= self.blocks * 9;
         self.reads >= ENOUGH * self.blocks || self.candidates.iter().all(is_full)
     }
@@ -153,9 +164,11 @@ impl Chooser {
             self.current = begin;
             return Some(Switch { policy: costs.beginning(), expected: None });
         }
-        self.is_warm |= self.fills();
-        if !self.is_warm {
-            return None;
+        // While caches fill, the policy that fills them the fastest looks best, and what it leaves behind has to be cleared away afterwards. So
+        // what has been seen until then says little of later; but some never fill.
+        if !self.is_full && self.has_filled() {
+            self.is_full = true;
+            self.candidates.iter_mut().for_each(|candidate| candidate.ahead = 0.0);
         }
         self.windows += 1;
         let fade = self.fade.max(1.0 / self.windows as f64);
@@ -163,16 +176,19 @@ impl Chooser {
         for (candidate, mean) in self.candidates.iter_mut().zip(&means) {
             candidate.mean += (mean - candidate.mean) * fade;
             let better = (was - mean - was * WORTH) * reads;
+            candidate.noise += (better * better - candidate.noise) * fade;
             candidate.ahead = (candidate.ahead + better).max(0.0);
         }
-        let (best, ahead) = self
+        let cached =
+            if self.is_full { self.candidates.get(self.current)?.shadow.cached() } else { self.blocks };
+        let change_ns = REFILL * cached as f64 * self.costs.miss();
+        let (best, surplus) = self
             .candidates
             .iter()
-            .map(|candidate| candidate.ahead)
+            .map(|candidate| candidate.surplus(change_ns))
             .enumerate()
             .max_by(|(_, one), (_, other)| one.total_cmp(other))?;
-        let cached = self.candidates.get(self.current)?.shadow.cached() as f64;
-        if ahead <= REFILL * cached * self.costs.miss() || best == self.current {
+        if surplus <= 0.0 || best == self.current {
             return None;
         }
         let was = self.candidates.get(self.current)?.mean;
@@ -199,7 +215,7 @@ impl Chooser {
     /// Whether there have been reads enough for a choice.
     #[must_use]
     pub const fn has_learned(&self) -> bool {
-        self.is_warm
+        self.windows > 0
     }
 
     /// All candidates, the best one first.

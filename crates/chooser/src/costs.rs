@@ -6,47 +6,27 @@ use cards_core::Origin;
 use cards_policies::policy::START;
 
 use crate::candidates::MEASURED;
+use crate::times::{Nominal, Times};
 
-/// Blocks of a class after which an earlier one counts half.
-const HALF_LIFE: f64 = 2_000.0;
-
-/// Mean times of blocks that clients have read, by where they came from. The last ones count most.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// Times of blocks that clients have read, by where they came from. The last ones count most.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Classes {
-    own: Mean,
-    peer: Mean,
-    disk: Mean,
-}
-
-/// A mean of which old values fade.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Mean {
-    weight: f64,
-    sum_ns: f64,
-}
-
-impl Mean {
-    fn add(&mut self, number: f64, sum_ns: f64) {
-        let fade = 0.5_f64.powf(number / HALF_LIFE);
-        self.weight = self.weight * fade + number;
-        self.sum_ns = self.sum_ns * fade + sum_ns;
-    }
-
-    fn get(self) -> Option<f64> {
-        (self.weight > 0.0).then(|| self.sum_ns / self.weight)
-    }
+    own: Times,
+    peer: Times,
+    disk: Times,
 }
 
 impl Classes {
     /// So many blocks have been read from there, which took so long together.
     pub fn add(&mut self, origin: Origin, blocks: u64, together: Duration) {
-        let mean = match origin {
-            Origin::Local => &mut self.own,
-            Origin::Remote => &mut self.peer,
-            Origin::Disk => &mut self.disk,
-        };
-        if blocks > 0 {
-            mean.add(blocks as f64, together.as_nanos() as f64);
+        if blocks == 0 {
+            return;
+        }
+        let (number, sum_ns) = (blocks as f64, together.as_nanos() as f64);
+        match origin {
+            Origin::Local => self.own.add(number, sum_ns),
+            Origin::Remote => self.peer.add(number, sum_ns),
+            Origin::Disk => self.disk.add(number, sum_ns),
         }
     }
 }
@@ -62,8 +42,14 @@ pub struct Costs {
     pub block: f64,
     /// A read of the disk, without messages.
     pub disk: f64,
+    /// A block from the disk that has waited for no others, messages included.
+    idle_disk: f64,
 }
 
+/// An NVMe disk and a network of 25 Gbit/s. The first blocks from peers have often waited for the disk: they have to outnumber the nominal one.
+const NOMINAL_OWN: Nominal = Nominal { ns: 2_000.0, blocks: 50.0 };
+const NOMINAL_PEER: Nominal = Nominal { ns: 45_000.0, blocks: 50.0 };
+const NOMINAL_DISK: Nominal = Nominal { ns: 130_000.0, blocks: 0.0 };
 /// A disk that takes so many times as long as a peer is slow.
 const SLOW_DISK: f64 = 4.0;
 /// Of the time of a block from a peer, the question's part.
@@ -72,7 +58,7 @@ const QUESTION: f64 = 0.3;
 impl Default for Costs {
     /// An NVMe disk and a network of 25 Gbit/s.
     fn default() -> Self {
-        Self::between(2_000.0, 45_000.0, 130_000.0)
+        Self::between(NOMINAL_OWN.ns, NOMINAL_PEER.ns, NOMINAL_DISK.ns)
     }
 }
 
@@ -86,16 +72,18 @@ impl Costs {
             block: message * (1.0 - QUESTION),
             // Most readers have the disk's block sent as well.
             disk: (disk - peer).max(disk / 8.0),
+            idle_disk: disk,
         }
     }
 
     /// What was measured; of what was not, the nominal cost.
     #[must_use]
     pub fn of(classes: &Classes) -> Self {
-        let own = classes.own.get().unwrap_or(2_000.0);
-        let peer = classes.peer.get().unwrap_or(45_000.0);
-        let disk = classes.disk.get().unwrap_or(130_000.0);
-        Self::between(own, peer.max(own), disk)
+        let own = classes.own.typical(NOMINAL_OWN);
+        let peer = classes.peer.typical(NOMINAL_PEER);
+        let disk = classes.disk.mean().unwrap_or(NOMINAL_DISK.ns);
+        let idle_disk = classes.disk.typical(NOMINAL_DISK);
+        Self { idle_disk, ..Self::between(own, peer.max(own), disk) }
     }
 
     /// Nanoseconds of a step.
@@ -119,7 +107,7 @@ impl Costs {
     /// What is best to begin with, before anything is known of the load: where the disk is not much slower than a peer, a question to a
     /// home that knows nothing is dear.
     pub(crate) fn beginning(&self) -> &'static str {
-        match self.disk < SLOW_DISK * (self.hop + self.block) {
+        match self.idle_disk < SLOW_DISK * (self.own + self.hop + self.block) {
             true => MEASURED,
             false => START,
         }

@@ -15,6 +15,7 @@
 //! | `path` | what a read had to wait for |
 //! | `steps` | the steps of a window of reads, summed |
 //! | `costs` | what each step of a path takes |
+//! | `times` | how long blocks of a class take |
 //! | `candidates` | the policies that are tried |
 //! | `chooser` | the choice |
 
@@ -29,6 +30,7 @@ mod shadow;
 mod steps;
 #[cfg(test)]
 mod tests;
+mod times;
 
 pub use candidates::{CANDIDATES, rate, takes};
 pub use chooser::{Chooser, Standing, Switch};

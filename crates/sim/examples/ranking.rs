@@ -1,10 +1,11 @@
 //! Policies beside each other on public traces and generators, on three machines: mean read times relative to the best of each load.
 //!
 //! ```text
-//! cargo run --profile sim -p cards-sim --example ranking -- TRACES [LOAD [MACHINE]]
+//! cargo run --profile sim -p cards-sim --example ranking -- TRACES [LOAD [MACHINE [SALTS]]]
 //! ```
 //!
 //! TRACES is the directory with the traces that `docs/papers/single.md` and `docs/papers/auto.md` name; a load or a machine is chosen by a part of its name.
+//! SALTS is the number of samples that `auto` chooses by.
 
 use std::env;
 use std::path::Path;
@@ -69,7 +70,7 @@ const POLICIES: [(&str, Replacement); 18] = [
     ("auto", Replacement::S3Fifo),
 ];
 
-/// Samples that `auto` chooses by. Its column has their geometric mean.
+/// Samples that `auto` chooses by, unless said otherwise. Its column has their geometric mean.
 const SALTS: u64 = 3;
 
 /// Deals a trace.
@@ -125,6 +126,10 @@ fn main() {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let argument = |nth: usize| arguments.get(nth).map_or("", String::as_str);
     let library = Library::default();
+    let salts = match argument(3) {
+        "" => SALTS,
+        number => number.parse().expect("SALTS is a number"),
+    };
     for machine in MACHINES.iter().filter(|name| name.contains(argument(2))) {
         let names = POLICIES.map(|(policy, replacement)| format!("{policy}, {replacement}"));
         println!(
@@ -135,9 +140,10 @@ fn main() {
         let mut ratios = vec![Vec::new(); POLICIES.len()];
         // Of `auto`, by salt: over the best fixed policy with the same replacement.
         let mut regrets = vec![Vec::new(); POLICIES.len()];
+        let mut beside = Vec::new();
         for load in LOADS.iter().filter(|load| load.trace.contains(argument(1))) {
             let times = POLICIES.map(|policy| {
-                let salts = if policy.0 == "auto" { SALTS } else { 1 };
+                let salts = if policy.0 == "auto" { salts } else { 1 };
                 let of = |salt| read_us(&library, machine, policy, load, argument(0), salt);
                 (1..=salts).map(of).collect::<Vec<f64>>()
             });
@@ -148,8 +154,20 @@ fn main() {
             for (number, times) in times.iter().enumerate() {
                 ratios[number].push(mean(times) / best);
                 let alike = fixed().filter(|((_, of), _)| *of == POLICIES[number].1);
-                let best = alike.map(|(_, times)| times[0]).fold(f64::INFINITY, f64::min);
-                regrets[number].extend(times.iter().map(|time| time / best));
+                let Some(((name, _), best)) =
+                    alike.min_by(|(_, one), (_, other)| one[0].total_cmp(&other[0]))
+                else {
+                    continue;
+                };
+                let of_load: Vec<f64> = times.iter().map(|time| time / best[0]).collect();
+                if POLICIES[number].0 == "auto" {
+                    let (mean, worst) = (mean(&of_load), worst(&of_load));
+                    beside.push(format!(
+                        "| {} | {} | {mean:.3} ({name}) | {worst:.3} |",
+                        load.trace, POLICIES[number].1
+                    ));
+                }
+                regrets[number].extend(of_load);
             }
         }
         let all = |of: fn(&[f64]) -> f64| {
@@ -158,10 +176,14 @@ fn main() {
         };
         println!("| geometric mean | | {} |", all(mean));
         println!("| worst | | {} |", all(worst));
+        println!(
+            "\n| {machine} | | auto (best fixed policy) | worst |\n|---|---|---|---|\n{}",
+            beside.join("\n")
+        );
         for ((policy, replacement), regrets) in POLICIES.iter().zip(&regrets) {
             if *policy == "auto" {
                 println!(
-                    "\n{machine}, auto beside the best fixed policy with {replacement}, {SALTS} salts: mean {:.3}, worst {:.3}",
+                    "\n{machine}, auto beside the best fixed policy with {replacement}, {salts} salts: mean {:.3}, worst {:.3}",
                     mean(regrets),
                     worst(regrets)
                 );

@@ -13,6 +13,9 @@
 //! The home is asked where that pays, by what blocks have cost lately, as `hscc ask=measured` does, and always where a disk costs much more than a peer
 //! (`ask=measured`). What is read past the home stays with its reader and with the primary.
 //!
+//! The primary reads its own disk for itself, and keeps what it has read: as its only copy, which goes home when it leaves, once it was used again; and
+//! where the disk is dear, as long as the home has free places.
+//!
 //! The homes of a volume whose primary keeps no copies of what others read (`attached = "network"`) are other nodes. A block that a home does not
 //! keep, since it has no card or is gone, stays with its reader, which tells the home.
 //!
@@ -168,6 +171,17 @@ impl Single {
         home != cx.me() && delivery.from != cx.me() && !delivery.for_others && is_asked
     }
 
+    /// The class that an only copy goes home with, if it does. One that was used again takes the place of others there; any other
+    /// one only a free place, where the disk is dear: without these the memory of nodes that read nothing serves no reads of the primary.
+    fn way_home(&self, cx: &Context<'_>, block: BlockId, home: NodeId) -> Option<u8> {
+        let class = match cx.is_main(block) {
+            true => class::SINGLETON,
+            false if self.worth() >= DEAR && cx.free_at(home) > 0 => class::SERVER,
+            false => return None,
+        };
+        (cx.is_up(home) && self.home_pays(cx, block)).then_some(class)
+    }
+
     /// In sixteenths: the K of the module's head.
     fn worth(&self) -> u64 {
         let peer = self.peer.get().unwrap_or(NOMINAL_PEER);
@@ -301,8 +315,8 @@ impl Policy for Single {
         }
         if cx.is_replica(block) {
             self.seen(cx).put(block.hash());
-        } else if cx.is_main(block) && cx.is_up(home) && self.home_pays(cx, block) {
-            return Eviction::Send { to: home, class: class::SINGLETON, depth: 0 };
+        } else if let Some(class) = self.way_home(cx, block, home) {
+            return Eviction::Send { to: home, class, depth: 0 };
         }
         if cx.tag(block) == TOLD {
             cx.note(home, block, note(GONE, 0));
@@ -318,6 +332,7 @@ impl Policy for Single {
             Self::set_holder(cx, block, None);
         }
         match self.home(cx, block) == cx.me() {
+            true if offer.class == class::SERVER => Answer::Keep(Room::Free),
             true => Answer::Keep(Room::Evict),
             false => Answer::Drop,
         }

@@ -99,6 +99,31 @@ fn a_primary_that_keeps_no_copies_of_what_others_read_is_no_home() {
     assert_eq!(c.disk_reads, 1);
 }
 
+/// What only the primary reads is kept by the memory of all nodes, where the disk is dear.
+#[test]
+fn what_the_primary_evicts_goes_to_a_home_with_a_free_place_and_takes_nothing_elses() {
+    let mut c = Cluster::new(SINGLE);
+    let at_home = run_of(&c, 3);
+    let elsewhere = run_of(&c, 0);
+    let read_slowly = |c: &mut Cluster, block: u32| {
+        c.hold_disk = true;
+        c.give(0, Input::Read { token: Token(9), block: BlockId::new(V, block) });
+        c.run();
+        c.now = c.now + Duration::from_millis(10);
+        c.hold_disk = false;
+        c.run();
+        c.finish_reads();
+    };
+    read_slowly(&mut c, at_home);
+    for nth in 0..c.setup.capacity {
+        read_slowly(&mut c, elsewhere + nth);
+    }
+    assert_eq!((c.has(0, at_home), c.has(3, at_home)), (false, true), "{:?}", c.log);
+    let reads = c.disk_reads;
+    c.read(0, at_home);
+    assert_eq!((c.disk_reads, c.stats(0).remote_hits), (reads, 1));
+}
+
 /// All cost the same here, so age decides.
 #[test]
 fn the_older_of_a_replica_and_an_only_copy_goes() {
