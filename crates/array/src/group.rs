@@ -72,7 +72,7 @@ use core::mem;
 
 use cards_core::{Duration, Instant, NodeId};
 
-use column::Column;
+use column::{Column, Outdated};
 use fence::Right;
 use io::Outputs;
 use mistakes::{Made, Mistake};
@@ -238,7 +238,7 @@ impl<P: Clone> Group<P> {
     /// replaced: whatever the map says, it is used only after it has been filled from another one.
     #[must_use]
     pub const fn is_outdated(&self) -> bool {
-        self.column.is_outdated
+        self.column.outdated.is_some()
     }
 
     /// The epoch of which the disk of this column is an image, if by this map it was put back to one from before the columns in sync were sealed
@@ -465,9 +465,9 @@ impl<P: Clone> Group<P> {
             Message::HandOver(map) => {
                 let is_me = map.primary == self.me;
                 let is_here = map.primary.node == self.me.node && matches!(self.asked, Asked::Nothing);
-                // A person has forced the column that this process is the primary with.
+                // A person has forced the column that this process is the primary with, which the register may know by a later membership.
                 let is_forced = |primary: &Primary<P>| primary.map.term.generation < map.term.generation;
-                if is_me && self.primary.as_ref().is_some_and(is_forced) {
+                if map.primary.node == self.me.node && self.primary.as_ref().is_some_and(is_forced) {
                     self.step_down(now);
                 }
                 if (is_me || is_here) && self.primary.is_none() {
@@ -502,8 +502,10 @@ impl<P: Clone> Group<P> {
                 self.deliver(now, self.me.node, message);
             }
             let Some(primary) = &mut self.primary else { return };
-            self.column.is_outdated |= primary.loses_own();
-            if self.column.failed || self.column.is_outdated {
+            if let Some(outdated) = primary.outdated_own() {
+                self.column.outdated.get_or_insert(outdated);
+            }
+            if self.column.failed || self.column.outdated.is_some() {
                 self.step_down(now);
                 continue;
             }
@@ -530,6 +532,11 @@ impl<P: Clone> Group<P> {
     fn taken(&mut self, now: Instant, map: Map) {
         self.column.claims = None;
         self.change.take().into_iter().for_each(|change| self.out.push(Output::Changed(change)));
+        let is_over = self.retired.is_some_and(|term| map.term <= term)
+            || self.primary.as_ref().is_some_and(|primary| map.term < primary.map.term);
+        if map.primary == self.me && is_over {
+            return;
+        }
         if map.primary != self.me {
             self.step_down(now);
             let to = map.primary.node;
@@ -587,7 +594,7 @@ impl<P: Clone> Group<P> {
             }
         } else if state == State::Sync && self.column.is_behind(&map) {
             // Another column has all writes. Its primary finds out when it seals this one.
-            self.column.is_outdated = true;
+            self.column.outdated = Some(Outdated::Image);
         } else if state == State::Sync || self.made.is(Mistake::TakeOverStale) {
             let known = self.known.max(self.column.refused_below());
             self.known = map.term.max(known);
@@ -615,7 +622,7 @@ impl<P: Clone> Group<P> {
         let is_silent = is_own || self.column.heard + self.patience() <= now;
         let is_promised = self.column.promise.blocks(now, self.me.node).is_some()
             && !self.made.is(Mistake::SealWithinPromise);
-        if !is_silent || is_promised || self.column.failed || self.column.is_outdated {
+        if !is_silent || is_promised || self.column.failed || self.column.outdated.is_some() {
             return;
         }
         let mut map = map;
@@ -657,7 +664,7 @@ impl<P: Clone> Group<P> {
         for node in nodes {
             self.out.send(node, Message::Resigned { member, term });
         }
-        self.retired = Some(term);
+        self.retired = self.retired.max(Some(term));
         self.column.heard = now;
         self.out.push(Output::Stopped);
     }

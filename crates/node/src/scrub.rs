@@ -35,7 +35,7 @@ pub(crate) async fn part(
             return groups::damage::scrub(node, volume, spec.id, offset, length).await;
         }
         let at = node.primary_name(spec.id);
-        let message = format!("the disk of volume {volume} is at node {at}: ask the daemon there");
+        let message = format!("the disk of volume {volume} is at node {at}: run this command there");
         return Err(refused(RefusalKind::Failed, message));
     };
     let Some(managed) = node.disks[number].managed() else {

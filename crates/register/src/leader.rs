@@ -31,10 +31,16 @@ impl LeaderTiming {
         Self { term, pledge: term + term / 2 }
     }
 
-    /// How often a leader asks: three times in a term, so that one lost question does not end it.
+    /// How long after a question that a quorum has confirmed a leader asks the next one.
     #[must_use]
     pub fn period(&self) -> Duration {
-        self.term / 3
+        self.term / 2
+    }
+
+    /// The same after one that is not confirmed yet: two questions in a row may be lost, and the term does not end.
+    #[must_use]
+    pub fn patience(&self) -> Duration {
+        self.term / 6
     }
 }
 
@@ -74,17 +80,20 @@ impl Leadership {
         number
     }
 
-    /// A store has confirmed a question. `arbiters` are those of the value that this proposer was the last to find chosen.
-    pub fn confirmed(&mut self, number: u64, store: StoreId, arbiters: &Arbiters) {
-        let Some((asked, stores)) = self.questions.get_mut(&number) else { return };
+    /// A store has confirmed a question. `arbiters` are those of the value that this proposer was the last to find chosen. When the question was
+    /// asked, if a quorum has confirmed it by that.
+    pub fn confirmed(&mut self, number: u64, store: StoreId, arbiters: &Arbiters) -> Option<Instant> {
+        let (asked, stores) = self.questions.get_mut(&number)?;
         stores.insert(store);
-        if arbiters.is_quorum(|store| stores.contains(&store)) {
-            let asked = *asked;
-            self.questions = self.questions.split_off(&(number + 1));
-            if self.until.is_some() {
-                self.voted(asked);
-            }
+        if !arbiters.is_quorum(|store| stores.contains(&store)) {
+            return None;
         }
+        let asked = *asked;
+        self.questions = self.questions.split_off(&(number + 1));
+        if self.until.is_some() {
+            self.voted(asked);
+        }
+        Some(asked)
     }
 
     /// Another proposer is the leader, or this one gives it up.

@@ -65,15 +65,23 @@ pub(super) struct Column {
     is_admitting: bool,
     /// See [`Self::end`].
     pub(super) failed: bool,
-    /// It has something that a command has replaced, as the node has found as the primary: it is not in sync, whatever a map says, until it
-    /// is being filled.
-    pub(super) is_outdated: bool,
+    /// It is not in sync, whatever a map says, until it is being filled.
+    pub(super) outdated: Option<Outdated>,
     /// When the primary was heard of last.
     pub(super) heard: Instant,
     /// What the disk had counted when it was opened, and when a write ended since.
     pub(super) marks: Marks,
     /// What the primary's disk has counted, as that one has said: its node, and in which term.
     primary_marks: Option<(NodeId, Term, Marks)>,
+}
+
+/// Why a column is not in sync that a map has in sync.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Outdated {
+    /// Its disk was put back to an earlier image.
+    Image,
+    /// It has something that a command has replaced, as its node has found as the primary, and else all that it was sent.
+    Unit,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -127,7 +135,7 @@ impl Column {
             syncing: BTreeSet::new(),
             is_admitting: false,
             failed: false,
-            is_outdated: false,
+            outdated: None,
             heard: if forgets { Instant(0) } else { now },
             marks: disk.marks,
             primary_marks: None,
@@ -154,7 +162,7 @@ impl Column {
     /// A person who has given up all other histories for this column's takes its disk as it is.
     pub(super) fn hear_of_force(&mut self, map: &Map) {
         let is_taken = map.forced && self.record.generation < map.term.generation && !self.is_behind(map);
-        self.is_outdated &= !is_taken;
+        self.outdated = self.outdated.filter(|_| !is_taken);
     }
 
     fn gate(&self, term: Term) -> Gate {
@@ -162,8 +170,11 @@ impl Column {
         let below = self.refused_below();
         if self.failed {
             Gate::Failed
-        } else if self.is_outdated {
-            Gate::Outdated
+        } else if let Some(outdated) = self.outdated {
+            match outdated {
+                Outdated::Unit if self.memory > Memory::Lossy => Gate::Failed,
+                Outdated::Image | Outdated::Unit => Gate::Outdated,
+            }
         } else if term < below && !(self.made.is(Mistake::AcceptEarlierEpoch) && self.sealed.is_some()) {
             Gate::Refused(below)
         } else if sealed == Some(term) || term < below {
@@ -205,8 +216,12 @@ impl Column {
             return;
         }
         let is_in_sync = state.is_some_and(|column| column.state == State::Sync);
-        self.hear_of_force(&map);
-        self.is_outdated = is_in_sync && (self.is_outdated || self.is_behind(&map));
+        // An earlier map says nothing of what the column is now.
+        if term >= self.refused_below() {
+            self.hear_of_force(&map);
+            let image = self.is_behind(&map).then_some(Outdated::Image);
+            self.outdated = image.or(self.outdated).filter(|_| is_in_sync);
+        }
         if self.sealing.as_ref().is_some_and(|sealing| sealing.term == term) {
             // The primary is there, and waits: nobody is to take over from it.
             self.heard = now;
@@ -315,7 +330,7 @@ impl Column {
         out: &mut Outputs<P>,
     ) {
         let is_primary = self.sealed.as_ref().is_some_and(|map| map.primary == member);
-        if self.failed || self.is_outdated || !is_primary || self.sealing.is_some() {
+        if self.failed || self.outdated.is_some() || !is_primary || self.sealing.is_some() {
             if self.sealing.as_ref().is_none_or(|sealing| sealing.term > term) {
                 self.passes(from, term, out);
             }

@@ -202,6 +202,8 @@ pub(super) struct Primary<P> {
     /// Why columns are dropped in this term.
     causes: [Option<DropCause>; COLUMNS_MAX],
     reports: BTreeMap<u8, Report>,
+    /// What the own column was sealed for when this process took over first, and in which epoch that was.
+    sealed_before: Option<(Term, u64)>,
     opened: Mask,
     source: u8,
     reconcile: VecDeque<Extent>,
@@ -281,6 +283,7 @@ impl<P: Clone> Primary<P> {
             given_up: Mask::default(),
             causes: [None; COLUMNS_MAX],
             reports: BTreeMap::new(),
+            sealed_before: None,
             opened: Mask::default(),
             source: 0,
             reconcile: VecDeque::new(),
@@ -627,7 +630,14 @@ impl<P: Clone> Primary<P> {
             Message::Waiting { term: of } if of == term => self.hear(now, column),
             Message::Sealed { term: of, report } if of == term => {
                 self.hear(now, column);
+                // Another process of its node is there.
+                if self.broken.has(column) && self.causes[usize::from(column)] == Some(DropCause::Ended) {
+                    self.breaks(column, DropCause::Restarted);
+                }
                 if self.stage == Stage::Sealing {
+                    if column == self.own && self.map.since == term.epoch {
+                        self.sealed_before.get_or_insert((report.sealed_before, term.epoch));
+                    }
                     self.reports.insert(column, *report);
                 }
             }

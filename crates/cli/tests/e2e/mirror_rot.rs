@@ -96,7 +96,7 @@ fn what_rots_at_a_copy_is_read_and_mended_from_the_other_one() {
 
     // What nobody has read at the other copy, a scrub finds.
     let elsewhere = at(&mut scene.cluster, third, &["volume", "scrub", "data"]).fails();
-    let says = format!("the primary of volume data is node n{primary}: ask the daemon there");
+    let says = format!("the primary of volume data is node n{primary}: run this command there");
     assert!(elsewhere.stderr.contains(&says), "{elsewhere}");
     let (report, status) = scrub(&mut scene, primary);
     assert_eq!(status, Some(1), "{report}");

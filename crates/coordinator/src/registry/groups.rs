@@ -457,7 +457,7 @@ pub(super) fn force(draft: &mut Draft<'_>, volume: &str, node: &str, epoch: u64)
         return Err(Refusal::NoCopyThere { volume: name(), disk: format!("of node {node}"), copies });
     }
     // The answer to the first was lost.
-    if map.forced && map.primary.node == process.node && map.term.epoch > epoch {
+    if map.forced && map.primary.node == process.node && map.since.checked_sub(1) == Some(epoch) {
         return Ok(());
     }
     let is_there = |number: &u8| {

@@ -117,7 +117,7 @@ pub(crate) async fn scrub(
         let Ok(found) = answer.await else {
             let at = node.groups.primary(of).map(|primary| node.name(primary));
             return Err(refused(match at.filter(|at| *at != node.name(node.me)) {
-                Some(at) => format!("the primary of volume {volume} is node {at}: ask the daemon there"),
+                Some(at) => format!("the primary of volume {volume} is node {at}: run this command there"),
                 None => format!("volume {volume} has no primary at the moment; try again"),
             }));
         };

@@ -9,9 +9,9 @@ use cards_layout::format::Uuid;
 use super::fill::FillStep;
 use super::{Get, Mask, Primary, Put, Reason, Stage};
 use crate::group::change::{Change, DropCause};
-use crate::group::column::Column;
+use crate::group::column::{Column, Outdated};
 use crate::group::io::{Marks, Output, Outputs};
-use crate::group::map::{Map, MapError, Member, Placement, State};
+use crate::group::map::{Map, MapError, Member, Placement, State, Term};
 use crate::group::message::{Memory, Message};
 use crate::group::mistakes::Mistake;
 
@@ -136,7 +136,10 @@ impl<P: Clone> Primary<P> {
             let counted = self.marks[usize::from(column)].max(own_column.marks_of(self.node(column)));
             let marks = if self.made.is(Mistake::IgnoreMarks) { Marks(0) } else { counted };
             Some((self.map.without(self.me, column, since, marks).ok()?, self.dropped(column)))
-        } else if self.broken.has(column) && self.anew_at <= now {
+        } else if self.broken.has(column)
+            && self.causes[usize::from(column)] != Some(DropCause::Ended)
+            && self.anew_at <= now
+        {
             // It is back, and what it has may be all there is: it is sealed in another term.
             Some((self.map.taken_over(self.me).ok()?, Change::BegunAnew { has_forgotten: false }))
         } else {
@@ -146,22 +149,25 @@ impl<P: Clone> Primary<P> {
 
     /// Columns in sync that the term cannot begin without, and that do not answer: all that do may have lost what those have.
     pub(in crate::group) fn awaited(&self, now: Instant, own_column: &Column) -> Vec<u8> {
-        let has_begun = self.stage > Stage::Sealing || !self.reports.contains_key(&self.own);
-        if has_begun || own_column.memory > Memory::Lossy {
-            return Vec::new();
-        }
-        let answered = |column: &u8| self.reports.contains_key(column) && !self.broken.has(*column);
-        let sync = || self.map.in_sync().filter(|column| *column != self.own);
-        if sync().filter(answered).any(|column| self.reports[&column].memory > Memory::Lossy) {
+        let is_open = self.stage >= Stage::Reading || !self.reports.contains_key(&self.own);
+        if is_open || own_column.memory > Memory::Lossy {
             return Vec::new();
         }
         let is_away = |column: &u8| self.broken.has(*column) || self.silence(now, *column).is_some();
-        sync().filter(|column| !answered(column) && is_away(column)).collect()
+        let others = || self.map.in_sync().filter(|column| *column != self.own);
+        let memories =
+            others().filter(|column| !is_away(column)).filter_map(|column| self.reports.get(&column));
+        match memories.map(|report| report.memory).max() > Some(Memory::Lossy) {
+            true => Vec::new(),
+            false => others().filter(is_away).collect(),
+        }
     }
 
-    /// The own column has something that a command has replaced, and nobody has what that was.
-    pub(in crate::group) const fn loses_own(&self) -> bool {
-        self.broken.has(self.own)
+    /// Why the own column is not in sync, if it is not: it is an earlier image, or has something that a command has replaced, and nobody has
+    /// what that was.
+    pub(in crate::group) fn outdated_own(&self) -> Option<Outdated> {
+        let why = if self.outdated.has(self.own) { Outdated::Image } else { Outdated::Unit };
+        self.broken.has(self.own).then_some(why)
     }
 
     pub(super) fn hand_over_of(
@@ -269,7 +275,11 @@ impl<P: Clone> Primary<P> {
             return None;
         }
         let column = self.map.column_at(from)?;
-        let said = (generation == self.map.term.generation).then_some(in_sync);
-        self.map.let_in(self.me, column, disk, said).ok()
+        // It has opened what the own column was not sealed for: that one is an earlier image, and what it has is the truth by now.
+        let said = Term { generation, epoch: in_sync.0 };
+        let is_own_old =
+            self.sealed_before.is_some_and(|(sealed, since)| sealed < said && said.epoch < since);
+        let is_told = generation == self.map.term.generation && !is_own_old;
+        self.map.let_in(self.me, column, disk, is_told.then_some(in_sync)).ok()
     }
 }

@@ -226,6 +226,41 @@ fn a_disk_is_as_old_as_the_map_that_was_opened_last() {
     });
 }
 
+/// The same, and the register was not told yet: the image is served, and what the other one has beyond it is replaced as well.
+#[test]
+fn columns_are_the_same_though_an_image_is_served() {
+    for seed in 0..40 {
+        let (mut world, old, other) = with_image(seed, NEVER, None);
+        world.start(old);
+        world.run(world.now + 10 * LEASE);
+        assert!(world.nodes[old].serves, "seed {seed}");
+        world.start(other);
+        until_filled(&mut world, other);
+        let number = usize::from(world.register.column_at(NodeId(other as u16)).expect("a column"));
+        assert_eq!(world.register.columns[number].state, State::Fill { since: 0 }, "seed {seed}");
+        world.run(world.now + 10 * LEASE);
+        assert_eq!(world.nodes[old].media.current, world.nodes[other].media.current, "seed {seed}");
+    }
+}
+
+/// The process that is the primary is a member of a later time than its first one when a person forces its column.
+#[test]
+fn a_column_of_a_node_that_has_joined_again_is_forced() {
+    for seed in 0..40 {
+        let (mut world, primary) = serving(seed, 2, None);
+        [primary, 1 - primary].into_iter().for_each(|node| world.crash(node, true));
+        world.start(primary);
+        world.run(world.now + 10 * LEASE);
+        let by = Member { node: NodeId(primary as u16), incarnation: world.nodes[primary].incarnation + 100 };
+        let forced = world.register.forced(by).expect("it has a column");
+        world.register = forced.clone();
+        let message = Box::new(Message::HandOver(Box::new(forced)));
+        world.at(0, super::world::Event::Message { to: primary, from: primary, message });
+        world.run(world.now + 10 * LEASE);
+        assert!(world.nodes[primary].serves, "seed {seed}: {:?}", world.register);
+    }
+}
+
 /// All machines have lost their power, and one disk was put back besides: the group goes on without it.
 #[test]
 fn who_may_have_lost_something_does_not_wait_for_an_old_disk() {

@@ -39,7 +39,7 @@ pub(super) struct Media {
     /// Does not fit its checksum: units with one checksum are rotten together.
     pub(super) rotten: [bool; UNITS],
     /// The same of what is durable.
-    rots: [bool; UNITS],
+    pub(super) rots: [bool; UNITS],
 }
 
 pub(super) fn units(extent: Extent) -> core::ops::Range<usize> {

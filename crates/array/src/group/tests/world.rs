@@ -267,6 +267,10 @@ pub(super) struct World {
     given_up_late: Option<Plan>,
     /// Nodes whose column has left, and is on their disks still.
     left: BTreeSet<usize>,
+    /// Nodes whose disks were put back while their columns count as in sync.
+    images: BTreeSet<usize>,
+    /// When the register's map has changed last.
+    changed: Time,
     /// The primary before this one was another node.
     last_primary: Option<usize>,
     /// None: it has its size from the beginning.
@@ -352,6 +356,8 @@ impl World {
             plan: None,
             given_up_late: None,
             left: BTreeSet::new(),
+            images: BTreeSet::new(),
+            changed: 0,
             last_primary: None,
             growth: None,
             random: Random(random.next()),
@@ -599,6 +605,8 @@ impl World {
     fn changed(&mut self, map: Map) {
         self.tell(|| format!("map {map:?}"));
         let before = core::mem::replace(&mut self.register, map.clone());
+        self.changed = self.now;
+        self.images.retain(|image| in_sync(&map).any(|node| node == *image));
         self.counts.terms += 1;
         self.counts.take_overs += u64::from(before.primary != map.primary);
         if before.primary.node != map.primary.node {
@@ -879,18 +887,21 @@ impl World {
     /// A read fails for damage only if no column in sync has what it reads.
     fn judge_unreadable(&mut self, extent: Extent) {
         let has = |node: usize, unit: usize| !self.nodes[node].media.rotten[unit];
-        let is_there = |unit: usize| in_sync(&self.register).any(|node| has(node, unit));
+        let is_there = |unit: usize| self.sound().any(|node| has(node, unit));
         let is_readable = units(extent).all(is_there);
         if self.is_calm && self.register.is_whole() && is_readable {
             self.fails(format!("{extent:?} is not read, and a column in sync has it"));
         }
     }
 
-    /// The same of a write, which reads what it leaves of units. A disk that fails may not have been dropped yet.
+    /// The same of a write, which reads what it leaves of units. A disk that fails, and one whose process was started again, may not have been
+    /// dropped yet.
     fn judge_unwritable(&mut self, extent: Extent) {
-        let has =
-            |node: usize, unit: usize| !self.nodes[node].disk_fails && !self.nodes[node].media.rotten[unit];
-        let is_there = |unit: usize| in_sync(&self.register).any(|node| has(node, unit));
+        let has = |node: usize, unit: usize| {
+            let Node { disk_fails, fell, media, .. } = &self.nodes[node];
+            !disk_fails && *fell <= self.changed && !media.rotten[unit]
+        };
+        let is_there = |unit: usize| self.sound().any(|node| has(node, unit));
         if self.register.is_whole() && units(extent.whole(SUMMED as u64)).all(is_there) {
             self.fails(format!("{extent:?} is not written, and columns in sync have all of its units"));
         }
@@ -914,7 +925,7 @@ impl World {
 
     /// M9: no column in the map needs a copy that is not known any more.
     fn judge_cleared(&mut self, node: usize, unit: usize) {
-        let is_in_sync = in_sync(&self.register).any(|other| other == node);
+        let is_in_sync = self.sound().any(|other| other == node);
         if !self.nodes[node].media.missed[unit] || !is_in_sync {
             return;
         }
@@ -993,7 +1004,7 @@ impl World {
             return;
         }
         let Some((command, begun, _)) = self.clients[client].open.clone() else { return };
-        let in_sync: Vec<usize> = in_sync(&self.register).collect();
+        let in_sync: Vec<usize> = self.sound().collect();
         match command {
             Command::Read { .. } | Command::Verify { .. } => {}
             Command::Write { extent, payload, .. } => {
@@ -1012,7 +1023,7 @@ impl World {
             }
             Command::Flush => {
                 for unit in 0..UNITS {
-                    for column in &in_sync {
+                    for column in in_sync.iter().filter(|column| !self.nodes[**column].media.rots[unit]) {
                         let has = self.nodes[*column].media.durable[unit];
                         if let Some(by) = self.histories[unit].overwritten(has, begun) {
                             let why = format!("M10: {by} is flushed, n{column} has {has} in unit {unit}");
@@ -1058,7 +1069,7 @@ impl World {
         let what = self.random.below(100);
         let unit = offset as usize;
         // In a calm what no column has is written anew.
-        let is_lost = |unit: &usize| in_sync(&self.register).all(|node| self.nodes[node].media.rotten[*unit]);
+        let is_lost = |unit: &usize| self.sound().all(|node| self.nodes[node].media.rotten[*unit]);
         if self.is_calm
             && what >= 55
             && let Some(lost) = (0..UNITS).find(is_lost)
@@ -1336,6 +1347,11 @@ impl World {
         }
     }
 
+    /// The nodes whose columns are in sync, and are what the map takes them for.
+    fn sound(&self) -> impl Iterator<Item = usize> + '_ {
+        in_sync(&self.register).filter(|node| !self.images.contains(node))
+    }
+
     /// An image of the disk from before the column was sealed for what the register has as opened takes its place, while it counts as in sync. Another
     /// one that does is no such image.
     fn put_back(&mut self, node: usize) {
@@ -1343,11 +1359,20 @@ impl World {
         let is_old = |image: &Media| image.record.term() < opened;
         let is_sound = |other: usize| other != node && !is_old(&self.nodes[other].media);
         let is_image = self.nodes[node].image.as_ref().is_some_and(|(_, image)| is_old(image));
-        if opened.epoch > 0 && is_image && in_sync(&self.register).any(is_sound) {
+        // It may drop the other one.
+        let proposes = |event: &Event| matches!(event, Event::Register { proposal: Some(_), .. });
+        let is_proposed = self.events.values().any(proposes);
+        if opened.epoch > 0
+            && is_image
+            && !is_proposed
+            && !self.is_calm
+            && in_sync(&self.register).any(is_sound)
+        {
             let image = self.nodes[node].image.take().map(|(_, image)| image);
             self.nodes[node].media = image.expect("an image");
             self.nodes[node].media.record.is_lossy = true;
             self.counts.put_back += 1;
+            self.images.insert(node);
             self.tell(|| format!("n{node} was put back"));
         }
     }
@@ -1492,7 +1517,9 @@ impl World {
             in_sync(&world.register).any(|n| n != except && !world.nodes[n].media.record.is_lossy)
         };
         let candidate = self.random.below(self.nodes.len() as u64) as usize;
-        if self.random.chance(250) && up(self, candidate) {
+        // One that leaves may do so to another one that has just ended.
+        let leaves = self.events.values().any(|event| matches!(event, Event::Leave { .. }));
+        if self.random.chance(250) && !leaves && up(self, candidate) {
             self.dead = Some(candidate);
             // Nor is a proposal of it on its way.
             self.fenced[candidate] = u64::MAX;
