@@ -143,7 +143,8 @@ mod tests {
         assert_eq!(leader.until(), Some(at(900)), "the same again");
         leader.confirmed(number, StoreId(9), &three());
         assert_eq!(leader.until(), Some(at(900)), "no arbiter");
-        leader.confirmed(number, StoreId(3), &three());
+        assert_eq!(leader.confirmed(number, StoreId(3), &three()), Some(at(300)));
+        assert_eq!(leader.confirmed(number, StoreId(2), &three()), None, "it is over");
         assert_eq!(leader.until(), Some(at(1200)));
         assert!(leader.leads(at(1199)) && !leader.leads(at(1200)));
     }
@@ -178,7 +179,9 @@ mod tests {
     fn one_that_is_no_leader_does_not_become_one_by_confirmations() {
         let mut other = Leadership::none(LeaderTiming::new(Duration::from_millis(900)));
         let number = other.ask(at(0));
-        [1, 2].into_iter().for_each(|store| other.confirmed(number, StoreId(store), &three()));
+        for store in [1, 2] {
+            other.confirmed(number, StoreId(store), &three());
+        }
         assert!(!other.leads(at(1)));
         let mut ended = leader();
         ended.end();

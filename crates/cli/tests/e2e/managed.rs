@@ -240,7 +240,9 @@ fn a_flipped_bit_is_an_error_that_is_named_and_the_rest_is_served() {
         found.stdout.contains("read         24 MiB\ndamaged      4 KiB\n") && found.stdout.contains(&said),
         "{found}"
     );
-    assert!(scrub(2).fails().stderr.contains("the disk of volume data is at node n1: run this command there"));
+    assert!(
+        scrub(2).fails().stderr.contains("the disk of volume data is at node n1: run this command there")
+    );
     // A daemon that has not read them knows it from a scrub, and says so until they are written anew.
     assert!(cluster.node(1).terminate().success());
     cluster.node(1).restart();

@@ -203,7 +203,12 @@ fn what_cannot_be_of_a_volume_over_several_groups_is_refused_with_a_remedy() {
     assert!(refused.stderr.contains("Make it "), "{refused}");
     let words = ["volume", "create", "data", "--size", "16M", "--layout", "raid10:4"];
     let refused = at(&mut cluster, 1, &words).fails();
-    assert!(refused.stderr.contains("which need as many failure domains, and only 3 have a managed disk with room"), "{refused}");
+    assert!(
+        refused
+            .stderr
+            .contains("which need as many failure domains, and only 3 have a managed disk with room"),
+        "{refused}"
+    );
     make(&mut cluster, 2, "raid10", "16M");
     let refused = at(&mut cluster, 3, &["volume", "attach", "data", "--mode", "exclusive"]).fails();
     assert!(refused.stderr.contains("so nobody can have it for itself"), "{refused}");
