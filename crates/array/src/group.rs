@@ -469,6 +469,9 @@ impl<P: Clone> Group<P> {
                 let is_forced = |primary: &Primary<P>| primary.map.term.generation < map.term.generation;
                 if map.primary.node == self.me.node && self.primary.as_ref().is_some_and(is_forced) {
                     self.step_down(now);
+                    // Nothing of the history that was given up is led any more, though the register's answer may come late.
+                    let last = Term { epoch: map.term.epoch.saturating_sub(1), ..map.term };
+                    self.retired = self.retired.max(Some(last));
                 }
                 if (is_me || is_here) && self.primary.is_none() {
                     self.found(now, *map);
@@ -532,13 +535,16 @@ impl<P: Clone> Group<P> {
     fn taken(&mut self, now: Instant, map: Map) {
         self.column.claims = None;
         self.change.take().into_iter().for_each(|change| self.out.push(Output::Changed(change)));
-        let is_over = self.retired.is_some_and(|term| map.term <= term)
-            || self.primary.as_ref().is_some_and(|primary| map.term < primary.map.term);
+        let is_older = self.primary.as_ref().is_some_and(|primary| map.term < primary.map.term);
+        let is_over = is_older || self.retired.is_some_and(|term| map.term <= term);
         if map.primary == self.me && is_over {
             return;
         }
         if map.primary != self.me {
-            self.step_down(now);
+            // The group may have come back meanwhile.
+            if !is_older {
+                self.step_down(now);
+            }
             let to = map.primary.node;
             return self.out.send(to, Message::HandOver(Box::new(map)));
         }

@@ -193,9 +193,7 @@ impl<T: Clone + Eq> Replica<T> {
     /// A reply has arrived. `random` is any number.
     pub fn receive(&mut self, now: Instant, random: u64, reply: Reply<Led<T>>) {
         if let (ReplyBody::Confirm { number, .. }, Some(value)) = (&reply.body, self.proposer.chosen()) {
-            let asked = self.leadership.confirmed(*number, reply.store, &value.arbiters);
-            let next = asked.map_or(self.next_question, |asked| asked + self.timing.leader.period());
-            self.next_question = next.max(self.next_question);
+            self.leadership.confirmed(*number, reply.store, &value.arbiters);
         }
         self.proposer.receive(now, random, reply);
         self.flush(now);
@@ -309,7 +307,7 @@ impl<T: Clone + Eq> Replica<T> {
             // A change that has begun can be finished.
             let _ = self.begin(now, led, ArbiterChange::Finish, Purpose::FinishChange);
         } else if self.next_question <= now {
-            self.next_question = now + self.timing.leader.patience();
+            self.next_question = now + self.timing.leader.period();
             let number = self.leadership.ask(now);
             for store in value.arbiters.stores() {
                 let body = RequestBody::Confirm { ballot, number };

@@ -626,14 +626,12 @@ impl<P: Clone> Primary<P> {
             Message::BeaconAck { member, sequence } if member == self.me => {
                 self.right.acknowledge(from, sequence);
                 self.hear(now, column);
+                self.is_back(column);
             }
             Message::Waiting { term: of } if of == term => self.hear(now, column),
             Message::Sealed { term: of, report } if of == term => {
                 self.hear(now, column);
-                // Another process of its node is there.
-                if self.broken.has(column) && self.causes[usize::from(column)] == Some(DropCause::Ended) {
-                    self.breaks(column, DropCause::Restarted);
-                }
+                self.is_back(column);
                 if self.stage == Stage::Sealing {
                     if column == self.own && self.map.since == term.epoch {
                         self.sealed_before.get_or_insert((report.sealed_before, term.epoch));
@@ -682,6 +680,13 @@ impl<P: Clone> Primary<P> {
     fn breaks(&mut self, column: u8, cause: DropCause) {
         self.broken.insert(column);
         self.causes[usize::from(column)] = Some(cause);
+    }
+
+    /// A column answers as none does that has ended: another process of its node is there, and what the last one said may have come late.
+    fn is_back(&mut self, column: u8) {
+        if self.broken.has(column) && self.causes[usize::from(column)] == Some(DropCause::Ended) {
+            self.breaks(column, DropCause::Restarted);
+        }
     }
 
     fn is_outdated(&mut self, column: u8) {

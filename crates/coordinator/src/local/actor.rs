@@ -239,7 +239,7 @@ impl Actor {
         self.node.timeout(now, WallClock::now(), number());
         self.flush()?;
         if self.node.leads(now) {
-            // A leader has a turn twice in a term at least: it is not woken for this alone.
+            // A leader has a turn three times in a term at least: it is not woken for this alone.
             let accepted = self.accepted();
             if self.next_probe <= now || self.offered != accepted {
                 self.offer(now);

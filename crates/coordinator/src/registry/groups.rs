@@ -456,8 +456,13 @@ pub(super) fn force(draft: &mut Draft<'_>, volume: &str, node: &str, epoch: u64)
         let copies = group.there().map(|(_, column)| column.place()).collect();
         return Err(Refusal::NoCopyThere { volume: name(), disk: format!("of node {node}"), copies });
     }
+    let chosen = map.column_at(process.node);
     // The answer to the first was lost.
-    if map.forced && map.primary.node == process.node && map.since.checked_sub(1) == Some(epoch) {
+    let is_given_up =
+        |state| matches!(state, State::None | State::Stale { since: 0 } | State::Fill { since: 0 });
+    let others = (0..).zip(&map.columns).filter(|(number, _)| Some(*number) != chosen);
+    let is_alone = others.into_iter().all(|(_, column)| is_given_up(column.state));
+    if map.forced && is_alone && map.primary.node == process.node && map.term.epoch > epoch {
         return Ok(());
     }
     let is_there = |number: &u8| {
@@ -465,7 +470,6 @@ pub(super) fn force(draft: &mut Draft<'_>, volume: &str, node: &str, epoch: u64)
         let member = column.and_then(|column| registry.members.get(&column.node));
         member.is_some_and(|member| member.state.is_live())
     };
-    let chosen = map.column_at(process.node);
     let is_in_sync = map.in_sync().any(|number| Some(number) == chosen && !is_image(group, number));
     let is_one_gone = map.in_sync().any(|number| Some(number) != chosen && !is_there(&number));
     let mut sound = map.in_sync().filter(|number| is_there(number) && !is_image(group, *number));

@@ -93,7 +93,7 @@ impl Node {
                 copies.join(", ")
             ),
             remedy: format!(
-                "start its node with that disk; if it is gone for good, stop what is left of that node, and `cards volume force {volume} --from {own}` \
+                "start its node with that disk, or restart its daemon if it runs; if it is gone for good, stop what is left of that node, and `cards volume force {volume} --from {own}` \
                  goes on with the copy here, which has all that was flushed"
             ),
         })

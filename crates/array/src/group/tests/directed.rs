@@ -243,6 +243,36 @@ fn columns_are_the_same_though_an_image_is_served() {
     }
 }
 
+/// What a process of a column has said as it ended comes when the next one was sealed.
+#[test]
+fn a_late_word_of_a_process_that_ended_bars_no_other_one() {
+    for seed in 0..80 {
+        let (mut world, primary) = serving(seed, 2, None);
+        let other = 1 - primary;
+        world.crash(primary, true);
+        world.crash(other, false);
+        world.start(primary);
+        world.run(world.now + 10 * LEASE);
+        let term = world.register.term;
+        world.start(other);
+        let until = world.now + 10 * LEASE;
+        while world.nodes[other].media.record.term() != term && world.now < until {
+            world.run(world.now + MS / 10);
+        }
+        let message = Box::new(Message::Failed { term });
+        let after = seed % 10 * MS / 2;
+        world.at(after, super::world::Event::Message { to: primary, from: other, message });
+        world.run(world.now + 20 * LEASE);
+        world.judge_whole();
+        assert_eq!(world.wrong, None, "seed {seed}");
+        assert!(
+            world.register.is_whole() && world.nodes.iter().any(|node| node.serves),
+            "seed {seed}: {:?}",
+            world.register
+        );
+    }
+}
+
 /// The process that is the primary is a member of a later time than its first one when a person forces its column.
 #[test]
 fn a_column_of_a_node_that_has_joined_again_is_forced() {

@@ -1371,6 +1371,7 @@ impl World {
             let image = self.nodes[node].image.take().map(|(_, image)| image);
             self.nodes[node].media = image.expect("an image");
             self.nodes[node].media.record.is_lossy = true;
+            self.nodes[node].sound = None;
             self.counts.put_back += 1;
             self.images.insert(node);
             self.tell(|| format!("n{node} was put back"));
