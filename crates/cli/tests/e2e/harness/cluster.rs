@@ -144,8 +144,9 @@ impl Node {
         self.argv.splice(0..0, argv);
     }
 
-    /// Starts the daemon and waits for nothing.
+    /// Starts the daemon and waits for nothing. One that runs still is killed: it has the disks.
     pub(crate) fn spawn(&mut self) {
+        self.process = None;
         self.process = Some(Process::spawn(&self.argv, &self.log));
     }
 
@@ -153,7 +154,7 @@ impl Node {
         self.process.as_mut().expect("the node is up")
     }
 
-    /// Starts a daemon that is down and waits until it serves.
+    /// Starts the daemon, as [`Self::spawn`] does, and waits until it serves.
     pub(crate) fn restart(&mut self) {
         self.spawn();
         self.wait_ready();
