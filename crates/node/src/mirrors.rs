@@ -192,7 +192,7 @@ async fn registry_has(node: &Node, volume: &str) -> bool {
     disks.iter().any(|disk| disk.copies.iter().any(|copy| copy == volume))
 }
 
-/// Why a volume that is being made or removed, or of which nothing is left but earlier images, cannot be attached.
+/// Why a volume that is being made or removed, or a group of which stands still, cannot be attached.
 pub(crate) fn unready(node: &Node, volume: &str) -> Option<Refusal> {
     if let Some(old) = node.first_still(volume) {
         let message = format!("volume {volume}: {}; {}", old.described(), old.remedy());
