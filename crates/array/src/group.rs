@@ -17,6 +17,8 @@
 //! | `io` | what the driver does |
 //! | `column` | a column at its node: what it takes, from which primary |
 //! | `primary` | the primary, from the first message of its term to the last |
+//! | `primary::commands` | which command of a client begins when, and which is not done once more |
+//! | `primary::reconcile` | columns in sync made the same when a term begins |
 //! | `primary::fill` | the column that is being filled, and what it has missed |
 //! | `primary::wish` | changes of the map that the primary wants |
 //! | `primary::repair` | units that do not fit their checksums, written anew from another column |
@@ -108,7 +110,7 @@ pub struct Group<P> {
     asked: Asked,
     /// What the proposal does that is open, if that is told.
     change: Option<Change>,
-    /// The own column's number, by the last map.
+    /// By the last map: columns in sync that are before the own one in the order in which they look for a new primary.
     rank: u32,
     /// The register is not read before.
     look_after: Instant,
@@ -413,6 +415,17 @@ impl<P: Clone> Group<P> {
         self.look_after.max(self.column.heard + self.patience() + self.timing.rank_delay * self.rank)
     }
 
+    /// The column behind the primary's looks at once, and the others in the order of the map.
+    fn rank_by(&self, map: &Map) -> u32 {
+        let (Some(own), Some(primary)) = (map.column_at(self.me.node), map.column_at(map.primary.node))
+        else {
+            return 0;
+        };
+        let count = map.columns.len();
+        let after = |column: u8| (usize::from(column) + count - usize::from(primary) - 1) % count;
+        map.in_sync().filter(|&column| after(column) < after(own)).count() as u32
+    }
+
     /// A primary that was not heard of for so long may be replaced.
     fn patience(&self) -> Duration {
         let is_hasty = self.made.is(Mistake::SealWithinPromise);
@@ -446,6 +459,7 @@ impl<P: Clone> Group<P> {
                 if self.primary.as_ref().is_some_and(|primary| primary.map.term < map.term) {
                     self.step_down(now);
                 }
+                self.rank = self.rank_by(&map);
                 self.column.seal(now, *map, &mut self.out);
             }
             Message::Beacon { term, member, sequence, floor, marks } => {
@@ -505,7 +519,8 @@ impl<P: Clone> Group<P> {
                 self.deliver(now, self.me.node, message);
             }
             let Some(primary) = &mut self.primary else { return };
-            if let Some(outdated) = primary.outdated_own() {
+            // One that has ended, or whose disk has failed, lacks nothing.
+            if let Some(outdated) = primary.outdated_own().filter(|_| !self.column.failed) {
                 self.column.outdated.get_or_insert(outdated);
             }
             if self.column.failed || self.column.outdated.is_some() {
@@ -586,7 +601,7 @@ impl<P: Clone> Group<P> {
             .column_at(self.me.node)
             .filter(|number| map.column(*number).is_some_and(|column| column.disk == self.column.disk));
         let Some(own) = own else { return };
-        self.rank = own.into();
+        self.rank = self.rank_by(&map);
         let state = map.columns[usize::from(own)].state;
         self.column.hear_of_force(&map);
         if map.primary == self.me {
@@ -632,8 +647,10 @@ impl<P: Clone> Group<P> {
             return;
         }
         let mut map = map;
-        if self.made.is(Mistake::TakeOverStale) {
-            map.columns[self.rank as usize].state = State::Sync;
+        if self.made.is(Mistake::TakeOverStale)
+            && let Some(own) = map.column_at(self.me.node)
+        {
+            map.columns[usize::from(own)].state = State::Sync;
         }
         // Its disk says what all columns in sync were sealed for: alone, whatever itself was; else what it has opened.
         let Record { generation, sealed_epoch, in_sync_epoch, .. } = self.column.record;

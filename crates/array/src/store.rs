@@ -14,7 +14,8 @@
 //! Two requests for the same unit are not open at the same time, unless both are reads. A request is of whole units
 //! ([`UNIT`] bytes) of one piece of its column. Data that were read are compared with their checksums by the caller, who has
 //! them. After the disk was not closed, the regions that were dirty have no checksums ([`Store::unsure`]): somebody reads them,
-//! compares copies where there are any, and says what they are ([`Store::resum`]).
+//! and says what they are ([`Store::resum`]). A page of checksums that is damaged although its regions are clean has not been torn. What it
+//! covers is lost ([`Sum::Lost`]), until it is written again: data may have gone with it, and other copies have them.
 //!
 //! | file | noun |
 //! |---|---|
@@ -43,7 +44,7 @@ mod tests;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
-use cards_layout::format::{Column, RegionMap, Sizes, Sum, SumPage, Superblock, UNIT};
+use cards_layout::format::{Column, PageError, Piece, RegionMap, Sizes, Sum, SumPage, Superblock, UNIT};
 
 use making::Making;
 use place::{Place, sum_page_at};
@@ -87,6 +88,19 @@ pub struct Store {
     makings: VecDeque<Making>,
     life: Life,
     tuning: Tuning,
+}
+
+/// A page of checksums that is damaged, and whose regions were clean.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DamagedSums {
+    /// The column.
+    pub key: ColumnKey,
+    /// Where in the column what it covers begins, in bytes.
+    pub offset: u64,
+    /// Bytes that it covers.
+    pub length: u64,
+    /// These are not used until they are written again; else they are taken as they are.
+    pub is_lost: bool,
 }
 
 /// Whether a store takes requests.
@@ -185,7 +199,7 @@ impl Store {
     pub fn free(&self) -> u32 {
         let taken = self.tables.owned().count() as u32;
         let retired = (0..self.sizes().pieces)
-            .filter(|piece| matches!(self.tables.piece(*piece), cards_layout::format::Piece::Retired))
+            .filter(|piece| matches!(self.tables.piece(*piece), Piece::Retired))
             .count() as u32;
         self.sizes().pieces - taken - retired
     }
@@ -260,7 +274,7 @@ impl Store {
         self.regions.unsure.iter().filter_map(move |(region, known)| {
             let Place { piece, first, units } = Place::of_region(&sizes, *region);
             let place = Place { piece, first: first + known, units: units - known };
-            let cards_layout::format::Piece::Owned(owner) = self.tables.piece(place.piece) else {
+            let Piece::Owned(owner) = self.tables.piece(place.piece) else {
                 return None;
             };
             let offset = (u64::from(owner.index) << sizes.piece_shift) + place.first * UNIT as u64;
@@ -300,7 +314,7 @@ impl Store {
         let sizes = *self.sizes();
         self.tables.regions_set(RegionMap::Missed).filter_map(move |region| {
             let place = Place::of_region(&sizes, region);
-            let cards_layout::format::Piece::Owned(owner) = self.tables.piece(place.piece) else {
+            let Piece::Owned(owner) = self.tables.piece(place.piece) else {
                 return None;
             };
             let offset = (u64::from(owner.index) << sizes.piece_shift) + place.first * UNIT as u64;
@@ -325,23 +339,31 @@ impl Store {
         self.advance(now, out);
     }
 
-    /// A page that was asked for is here, or cannot be read.
-    pub fn page_read(&mut self, io: Io, page: Option<&[u8; UNIT]>, now: u64, out: &mut Vec<Effect>) {
-        let Some(Purpose::SumPage(number)) = self.ios.remove(&io.0) else { return };
+    /// A page that was asked for is here, or cannot be read. What is damaged, if it is one of checksums that should be there.
+    pub fn page_read(
+        &mut self,
+        io: Io,
+        page: Option<&[u8; UNIT]>,
+        now: u64,
+        out: &mut Vec<Effect>,
+    ) -> Option<DamagedSums> {
+        let Some(Purpose::SumPage(number)) = self.ios.remove(&io.0) else { return None };
         if self.life == Life::Failed {
-            return;
+            return None;
         }
         let disk = self.superblock().disk.key();
-        let sums = page.and_then(|page| SumPage::decode(page, disk, number).ok());
-        if sums.is_none() {
-            self.doubt(number);
-        }
-        let tickets = self.sums.loaded(number, sums.unwrap_or_else(SumPage::never_written));
+        let found = page.map(|page| SumPage::decode(page, disk, number));
+        let (sums, damaged) = match found {
+            Some(Ok(sums)) => (sums, None),
+            found => self.damaged_sums(number, found.and_then(Result::err)),
+        };
+        let tickets = self.sums.loaded(number, sums);
         for ticket in tickets {
             self.part_done(ticket, true, now, out);
         }
         self.sums.shrink();
         self.advance(now, out);
+        damaged
     }
 
     /// An I/O has ended.
@@ -468,13 +490,36 @@ impl Store {
         }
     }
 
-    /// A page of checksums is damaged: those of its regions are not known any more.
-    fn doubt(&mut self, page: u64) {
-        let place = Place::of_sum_page(self.sizes(), page);
-        for region in place.regions(self.sizes()) {
-            self.make_dirty(region);
-            self.regions.unsure.insert(region, 0);
+    /// A page of checksums that is damaged, or cannot be read if there is no error: what stands for it, and what is damaged of regions that
+    /// were clean. Nobody else has what a lone column has: there a page that only has other bits than it should says nothing of its
+    /// data, which are taken as they are.
+    fn damaged_sums(&mut self, number: u64, error: Option<PageError>) -> (SumPage, Option<DamagedSums>) {
+        let place = Place::of_sum_page(self.sizes(), number);
+        let Piece::Owned(owner) = self.tables.piece(place.piece) else {
+            return (SumPage::never_written(), None);
+        };
+        let key = ColumnKey::from(&owner);
+        let is_copy = self.column(key).is_some_and(|column| column.mirrored);
+        let is_lost = is_copy || !matches!(error, None | Some(PageError::Checksum { .. }));
+        let (mut sums, mut units) = (SumPage::never_written(), 0);
+        for region in place.regions(self.sizes()).filter(|region| !self.regions.unsure.contains_key(region)) {
+            let covered = Place::of_region(self.sizes(), region);
+            let first = covered.first.max(place.first) - place.first;
+            let end = (covered.first + covered.units).min(place.first + place.units) - place.first;
+            units += end - first;
+            if is_lost {
+                sums.sums[first as usize..end as usize].fill(Sum::Lost);
+            }
         }
+        if !is_lost {
+            for region in place.regions(self.sizes()) {
+                self.make_dirty(region);
+                self.regions.unsure.entry(region).or_insert(0);
+            }
+        }
+        let offset = (u64::from(owner.index) << self.sizes().piece_shift) + place.first * UNIT as u64;
+        let damaged = DamagedSums { key, offset, length: place.units * UNIT as u64, is_lost };
+        (sums, (units > 0).then_some(damaged))
     }
 
     /// A part of a request is done: its data, or a page of checksums.
@@ -492,7 +537,11 @@ impl Store {
             Kind::Read => Ok(Answer::Sums((0..place.units).map(|i| self.sum(&place, i)).collect())),
             Kind::Write(sums) | Kind::Resum(sums) => {
                 for (i, sum) in sums.iter().enumerate().take_while(|_| sizes.has_sums) {
-                    self.sums.set(place.sum(&sizes, i as u64), *sum);
+                    let at = place.sum(&sizes, i as u64);
+                    let stays = matches!(kind, Kind::Resum(_)) && self.sums.get(at) == Some(Sum::Lost);
+                    if !stays {
+                        self.sums.set(at, *sum);
+                    }
                 }
                 Ok(Answer::Done)
             }

@@ -108,12 +108,15 @@ pub enum Kind {
     Lone,
     /// One node writes a log, all read what is elsewhere, and nothing goes wrong.
     Log,
+    /// The volume is a group of copies, whose primary dies, is cut off or moves all the time, whatever else goes wrong.
+    Mirrored,
 }
 
 impl Kind {
     pub(crate) fn of(options: &Options) -> Self {
         match options.mode {
             Mode::ColdRead => Self::Cold,
+            Mode::Storm if !options.world.mirrors.is_empty() => Self::Mirrored,
             Mode::Storm if options.lone.is_some() => Self::Lone,
             Mode::Storm if options.nodes.move_every > Duration::ZERO => Self::Moving,
             Mode::Storm if options.is_quiet() && options.log.is_some() => Self::Log,
@@ -132,6 +135,7 @@ impl Kind {
             Self::Moving => "a run with moving primaries",
             Self::Lone => "a run with one writer",
             Self::Log => "a run with a log",
+            Self::Mirrored => "a run with copies",
         }
     }
 }
@@ -187,19 +191,20 @@ impl Cost {
     }
 
     /// What no run of the kind reaches. For runs with faults, half again to four times the worst of 2,000 seeds; where
-    /// primaries move, of 700; with small tables, which are each of a size of its own, twice the worst of 7,236 such runs.
+    /// primaries move, of 700; with copies, twice to four times the worst of 2,001; with small tables, which are each of a size of
+    /// its own, twice the worst of 7,236 such runs.
     ///
     /// How often the disk is read though a node has the block is the policy's doing: some ask no other nodes, one answers at
     /// random. Only a cold read has a limit, where all wait for the first.
     const fn limit(self, kind: Kind) -> Option<Rate> {
-        let (cold, quiet, faulty, scarce, moving, lone, log) = match self {
-            Self::Messages => (4_000, 6_000, 10_000, 19_000, 10_000, 10_000, 2_000),
-            Self::Payload => (1_500, 2_000, 4_000, 3_500, 2_500, 4_000, 500),
-            Self::Refused => (0, 350, 450, 950, 450, 600, 20),
+        let (cold, quiet, faulty, scarce, moving, lone, log, mirrored) = match self {
+            Self::Messages => (4_000, 6_000, 10_000, 19_000, 10_000, 10_000, 2_000, 10_000),
+            Self::Payload => (1_500, 2_000, 4_000, 3_500, 2_500, 4_000, 500, 4_000),
+            Self::Refused => (0, 350, 450, 950, 450, 600, 20, 800),
             Self::ReadsInVain => return if matches!(kind, Kind::Cold) { Some(Rate(100)) } else { None },
-            Self::Dropped => (0, 500, 2_000, 2_800, 2_000, 2_000, 20),
-            Self::Sent => (1_000, 5_000, 100_000, 7_000, 10_000, 100_000, 1_100),
-            Self::Hasty => (0, 100, 500, 800, 800, 500, 20),
+            Self::Dropped => (0, 500, 2_000, 2_800, 2_000, 2_000, 20, 2_000),
+            Self::Sent => (1_000, 5_000, 100_000, 7_000, 10_000, 100_000, 1_100, 10_000),
+            Self::Hasty => (0, 100, 500, 800, 800, 500, 20, 800),
         };
         Some(Rate(match kind {
             Kind::Cold => cold,
@@ -209,6 +214,7 @@ impl Cost {
             Kind::Moving => moving,
             Kind::Lone => lone,
             Kind::Log => log,
+            Kind::Mirrored => mirrored,
         }))
     }
 

@@ -84,12 +84,12 @@ fn what_a_driver_of_mirrors_does_wrong_is_found() {
         (DriverMistake::ForgetLife, 329),
         (DriverMistake::ForgetFua, 1),
         (DriverMistake::AnswerStopped, 20),
-        (DriverMistake::ForgetExclusivity, 10),
-        (DriverMistake::NoteUnfenced, 305),
-        (DriverMistake::UnfencedCopies, 1480),
+        (DriverMistake::ForgetExclusivity, 81),
+        (DriverMistake::NoteUnfenced, 734),
+        (DriverMistake::UnfencedCopies, 2562),
         (DriverMistake::BlindScrub, 60),
         (DriverMistake::AddInSync, 9),
-        (DriverMistake::AnswerLeaving, 97),
+        (DriverMistake::AnswerLeaving, 119),
     ] {
         let run = |mistake: Option<DriverMistake>| {
             let mut options = Options::mirrored(seed);

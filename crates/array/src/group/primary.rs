@@ -8,8 +8,10 @@
 //! | `Reading` | cards of the last primary are void; reads are served |
 //! | `Serving` | the map changes: the next term begins with `Sealing` |
 
+mod commands;
 mod fill;
 mod mask;
+mod reconcile;
 mod repair;
 mod wish;
 
@@ -24,11 +26,11 @@ use super::change::DropCause;
 use super::column::Column;
 use super::extents::{Extent, Extents};
 use super::fence::{GroupTiming, Right};
-use super::io::{Command, CommandError, Marks, Output, Outputs, Token};
+use super::io::{Command, Marks, Output, Outputs, Token};
 use super::map::{COLUMNS_MAX, Map, MapColumn, Member, State, Term};
-use super::message::{Memory, Message, Report};
+use super::message::{Message, Report};
 use super::mistakes::{Made, Mistake};
-use super::origins::{Known, Origin, Origins};
+use super::origins::{Origin, Origins};
 pub(super) use fill::TOLD;
 use fill::{Fill, FillStep};
 use mask::Mask;
@@ -792,78 +794,6 @@ impl<P: Clone> Primary<P> {
         }
     }
 
-    /// Columns in sync whose disks were put back: another one has opened a term, for which all were sealed before.
-    fn put_back(&self, in_sync: Mask) -> Mask {
-        let reports = || self.reports.iter().filter(|(column, _)| in_sync.has(**column));
-        let opened =
-            reports().map(|(_, report)| Term { epoch: report.in_sync_epoch, ..report.sealed_before }).max();
-        let is_old =
-            |report: &Report| opened.is_some_and(|opened| opened.epoch > 0 && report.sealed_before < opened);
-        reports().filter(|(_, report)| is_old(report)).map(|(column, _)| *column).collect()
-    }
-
-    /// All columns are sealed: what has to be made the same, and by which column.
-    fn reconcile(&mut self) {
-        let in_sync: Mask = self.map.in_sync().collect();
-        if !self.made.is(Mistake::IgnoreMarks) {
-            self.put_back(in_sync).columns().for_each(|column| self.is_outdated(column));
-        }
-        if self.outdated.common(in_sync) != Mask::default() {
-            return;
-        }
-        let reports: Vec<_> = self.reports.iter().filter(|(column, _)| in_sync.has(**column)).collect();
-        // A column that has every acknowledged write and its memory, best of all the own one.
-        let own = self.own;
-        let best = reports.iter().max_by_key(|(column, report)| (report.memory, **column == own));
-        let Some((source, report)) = best else { return };
-        let is_intact = report.memory == Memory::Intact;
-        self.has_forgotten = !is_intact && self.has_opened;
-        if self.has_forgotten {
-            return;
-        }
-        self.source = **source;
-        self.origins = match report.origins.clone() {
-            _ if self.made.is(Mistake::ForgetOrigins) => Origins::default(),
-            origins if is_intact => origins,
-            _ => Origins::beginning(self.map.since),
-        };
-        let mut unstable = Extents::default();
-        self.missed = Extents::default();
-        for (_, report) in &reports {
-            unstable.unite(&report.unstable);
-            self.missed.unite(&report.missed);
-        }
-        if !self.map.is_whole() && !self.made.is(Mistake::ForgetUnstable) {
-            self.missed.unite(&unstable);
-        }
-        self.is_doubtful = !is_intact
-            || reports
-                .iter()
-                .any(|(_, report)| report.memory < Memory::Intact || report.origins != self.origins);
-        self.applied = self.origins.clone();
-        let mut unstable = unstable.whole(self.size.unit_bytes);
-        let most = self.made.bounds().extents;
-        unstable.cover(most);
-        self.missed.cover(most);
-        let skips = reports.len() == 1 || self.made.is(Mistake::SkipReconciliation);
-        self.reconcile = unstable.pieces(self.size.copy_bytes).filter(|_| !skips).collect();
-        self.stage = Stage::Reconciling;
-    }
-
-    fn go_on_reconciling(&mut self, now: Instant, out: &mut Outputs<P>) {
-        let is_over = self.has_forgotten || self.map.in_sync().any(|column| self.broken.has(column));
-        if !self.gets.is_empty() || !self.puts.is_empty() || is_over {
-            return;
-        }
-        if let Some(extent) = self.reconcile.pop_front() {
-            self.get(now, extent, (self.source, Reason::Reconcile), out);
-        } else {
-            (self.stage, self.stage_since) = (Stage::Opening, now);
-            self.resend_at = now + self.timing.resend;
-            self.send_open(out);
-        }
-    }
-
     fn get(&mut self, now: Instant, extent: Extent, how: (u8, Reason), out: &mut Outputs<P>) {
         self.get_numbered(now, extent, how, out);
     }
@@ -928,137 +858,9 @@ impl<P: Clone> Primary<P> {
         self.put(Put::new(now, &self.timing, (extent, payload, origin), reason, targets), out);
     }
 
-    /// Begins commands that nothing open is in the way of.
-    fn pump(&mut self, now: Instant, out: &mut Outputs<P>, own: &Column) {
-        if self.stage < Stage::Reading || self.is_silenced || self.hands_over.is_some() {
-            return;
-        }
-        let mut behind: Vec<(Extent, bool)> = Vec::new();
-        for (token, command) in mem::take(&mut self.waiting) {
-            let (extent, writes) = match &command {
-                Command::Flush => {
-                    self.harden(Some(token), out);
-                    continue;
-                }
-                Command::Read { extent } | Command::Verify { extent } => (*extent, false),
-                Command::Write { extent, .. } => (*extent, true),
-            };
-            // What has one checksum is written by one command at a time.
-            let unit = self.size.unit_bytes;
-            let whole = extent.whole(unit);
-            let waits =
-                behind.iter().any(|(other, other_writes)| other.overlaps(whole) && (writes || *other_writes))
-                    || self.held.iter().any(|(_, write)| write.extent.whole(unit).overlaps(whole))
-                    || self.is_in_way(extent, writes)
-                    || writes && self.stage < Stage::Serving;
-            match command {
-                command if waits => {
-                    behind.push((whole, writes));
-                    self.waiting.push_back((token, command));
-                }
-                Command::Write { extent, payload, origin } => {
-                    let write = Write { extent, payload, origin };
-                    if self.lacks_room(&write, own) {
-                        behind.push((whole, writes));
-                        let Write { extent, payload, origin } = write;
-                        self.waiting.push_back((token, Command::Write { extent, payload, origin }));
-                    } else if !self.held.is_empty() || self.is_full(extent) {
-                        // A long one is not passed by short ones again and again.
-                        self.held.push_back((token, write));
-                    } else {
-                        self.write(now, token, write, out, own);
-                    }
-                }
-                Command::Flush => {}
-                Command::Verify { extent } => self.verify(now, token, extent, out),
-                Command::Read { extent } => {
-                    self.get(now, extent, (self.own, Reason::Command(token)), out);
-                }
-            }
-        }
-        while let Some((_, first)) = self.held.front()
-            && !self.is_full(first.extent)
-            && let Some((token, write)) = self.held.pop_front()
-        {
-            if self.is_in_way(write.extent, true) || self.lacks_room(&write, own) {
-                let Write { extent, payload, origin } = write;
-                self.waiting.push_front((token, Command::Write { extent, payload, origin }));
-            } else {
-                self.write(now, token, write, out, own);
-            }
-        }
-    }
-
-    /// Whether a command cannot begin because of what is open.
-    fn is_in_way(&self, extent: Extent, writes: bool) -> bool {
-        let extent = extent.whole(self.size.unit_bytes);
-        let repairs = |reason| matches!(reason, Reason::Repair { .. });
-        let counts = self.repairs_keep_out();
-        let is_put = |put: &Put<P>| put.extent.overlaps(extent) && (counts || !repairs(put.reason));
-        let excludes = |get: &Get| writes || get.reason == Reason::Fill || repairs(get.reason);
-        let is_get = |get: &Get| {
-            let counts = counts || get.repair.is_none() && !repairs(get.reason);
-            get.extent.overlaps(extent) && excludes(get) && counts
-        };
-        self.puts.values().any(is_put) || self.gets.values().any(is_get)
-    }
-
-    /// Whether a write has to wait for others to end.
-    fn is_full(&self, extent: Extent) -> bool {
-        let open: u64 = self.puts.values().map(|put| put.extent.length).sum();
-        open > 0 && open + extent.length > self.made.bounds().open
-    }
-
-    /// Begins a write.
-    fn write(&mut self, now: Instant, token: Token, write: Write<P>, out: &mut Outputs<P>, own: &Column) {
-        let Write { extent, payload, origin } = write;
-        match origin.map_or(Known::New, |origin| own.origins.known(&origin)) {
-            Known::Applied => self.results.push_back((token, None)),
-            Known::Answered => refuse(token, CommandError::Answered, out),
-            Known::InDoubt => refuse(token, CommandError::InDoubt, out),
-            Known::New => {
-                let origin = origin.map(|origin| Origin { oldest: self.oldest(&origin), ..origin });
-                let (targets, reason) = (self.written(), Reason::Command(token));
-                let put = Put::new(now, &self.timing, (extent, payload, origin), reason, targets);
-                let is_second = self.compared.remove(&token);
-                self.put(Put { is_second, ..put }, out);
-            }
-        }
-    }
-
-    /// Commands of the same client that are open.
-    fn open_of(&self, origin: &Origin) -> impl Iterator<Item = Origin> + '_ {
-        let client = origin.client;
-        self.puts.values().filter_map(|put| put.origin).filter(move |open| open.client == client)
-    }
-
-    /// The number below which the client of a command repeats none, by all that it has said here. Each column is told, so that none knows
-    /// more commands than the primary has counted.
-    fn oldest(&self, origin: &Origin) -> u64 {
-        let said = self.open_of(origin).map(|open| open.oldest).max().unwrap_or_default();
-        origin.oldest.max(said).max(self.applied.oldest(origin.client))
-    }
-
-    /// Whether a command has to wait because columns would have to know too many of its client. One that is alone does not: if its client
-    /// has sent it again since others were answered, it says so.
-    fn lacks_room(&self, write: &Write<P>, own: &Column) -> bool {
-        let Some(origin) = &write.origin else { return false };
-        if own.origins.known(origin) != Known::New {
-            return false;
-        }
-        let oldest = self.oldest(origin);
-        let open = self.open_of(origin).filter(|open| open.request >= oldest).count();
-        let most = self.made.bounds().applied;
-        open > 0 && open + self.applied.applied_from(origin.client, oldest) >= most
-    }
-
     /// Other nodes of the group.
     pub(super) fn others(&self) -> impl Iterator<Item = NodeId> + '_ {
         let nodes = self.map.columns.iter().filter(|column| column.state != State::None);
         nodes.map(|column| column.node)
     }
-}
-
-fn refuse<P>(token: Token, error: CommandError, out: &mut Outputs<P>) {
-    out.push(Output::Done { token, result: Err(error) });
 }

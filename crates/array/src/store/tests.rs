@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use std::println;
 
 use cards_layout::format::{
-    Column, RegionMap, SUPERBLOCKS, Sizes, Slot, Sum, Superblock, UNIT, Uuid, crc32c, newest,
+    Column, RegionMap, SUMS, SUPERBLOCKS, Sizes, Slot, Sum, Superblock, UNIT, Uuid, crc32c, newest,
 };
 
 mod copies;
@@ -151,6 +151,7 @@ fn sum_of(bytes: &[u8; UNIT]) -> u32 {
 fn fits(bytes: &[u8; UNIT], sum: Sum) -> bool {
     match sum {
         Sum::NeverWritten => bytes.iter().all(|byte| *byte == 0),
+        Sum::Lost => false,
         sum @ Sum::Of(_) => Sum::of_crc(sum_of(bytes)) == sum,
     }
 }
@@ -304,7 +305,9 @@ impl World {
         match effect {
             Effect::ReadPage { io, at } => {
                 let bytes = self.disk.read(page(at));
-                self.with(|store, now, out| store.page_read(io, Some(&bytes), now, out));
+                let mut damaged = None;
+                self.with(|store, now, out| damaged = store.page_read(io, Some(&bytes), now, out));
+                assert_eq!(damaged, None, "what is torn is of dirty regions");
             }
             Effect::WritePages { io, at, pages } => {
                 for (i, bytes) in pages.into_iter().enumerate() {
@@ -965,6 +968,30 @@ fn space_that_cannot_be_made_zero_is_nobodys_and_the_disk_goes_on() {
     }
 }
 
+impl World {
+    /// The first page of checksums of a column is other than it was, and the disk is opened again.
+    fn rots(&mut self, key: ColumnKey, change: impl FnOnce(&mut [u8; UNIT])) {
+        let place = self.store.place(key, 0, UNIT as u64).unwrap();
+        let number = place.sum_pages(self.store.sizes()).next().unwrap();
+        let page = sum_page_at(self.store.sizes(), number) / UNIT as u64;
+        let mut bytes = self.disk.read(page);
+        change(&mut bytes);
+        self.disk.write(page, bytes);
+        self.kill();
+    }
+
+    /// What is answered to a read of one unit.
+    fn answer_to_read(&mut self, key: ColumnKey, unit: u64) -> Result<Answer, StoreError> {
+        let (ticket, mut out) = (Ticket(1 << 40), Vec::new());
+        self.store.read(ticket, key, unit * UNIT as u64, UNIT as u64, &mut out);
+        self.todo.extend(out.into_iter().map(|effect| (0, effect)));
+        self.asked.insert(ticket, Asked::Read { first: unit, units: 1 });
+        let answers = answers(self);
+        self.asked.remove(&ticket);
+        answers.into_iter().next().unwrap()
+    }
+}
+
 #[test]
 fn checksums_that_cannot_be_read_are_unknown_until_somebody_says_them() {
     let mut world = World::new(9);
@@ -973,23 +1000,31 @@ fn checksums_that_cannot_be_read_are_unknown_until_somebody_says_them() {
     world.wait(10_000);
     world.run();
     assert_eq!(world.dirty(), 0);
-    // It rots.
-    let page = sum_page_at(world.store.sizes(), 0) / UNIT as u64;
-    let mut bytes = world.disk.read(page);
-    bytes[77] ^= 1;
-    world.disk.write(page, bytes);
-    world.store = open(&world.disk, world.boot, &mut Vec::new()).unwrap();
-    world.todo.clear();
-    let (ticket, mut out) = (Ticket(1 << 40), Vec::new());
-    world.store.read(ticket, KEY, 5 * UNIT as u64, UNIT as u64, &mut out);
-    world.todo.extend(out.into_iter().map(|effect| (0, effect)));
-    world.asked.insert(ticket, Asked::Read { first: 5, units: 1 });
-    assert_eq!(answers(&mut world), [Ok(Answer::Sums(vec![None]))]);
+    world.rots(KEY, |page| page[77] ^= 1);
+    assert_eq!(world.answer_to_read(KEY, 5), Ok(Answer::Sums(vec![None])));
     let unsure: Vec<_> = world.store.unsure().map(|(_, offset, _)| offset >> 20).collect();
     assert_eq!(unsure, [0, 1, 2, 3], "the page has checksums of all four");
-    world.asked.clear();
     world.resum();
     world.check();
+}
+
+/// A page that is none any more says that what is around it may be gone, too.
+#[test]
+fn where_there_is_no_page_of_checksums_the_data_are_lost_until_they_are_written_again() {
+    let mut world = World::new(9);
+    world.begin_write(5);
+    world.run();
+    world.wait(10_000);
+    world.run();
+    world.rots(KEY, |page| page.fill(0));
+    assert_eq!(world.answer_to_read(KEY, 5), Ok(Answer::Sums(vec![Some(Sum::Lost)])));
+    assert_eq!(world.store.unsure().count(), 0);
+    let past = SUMS as u64;
+    assert_eq!(
+        world.answer_to_read(KEY, past),
+        Ok(Answer::Sums(vec![Some(Sum::NeverWritten)])),
+        "another page"
+    );
 }
 
 /// Does all that is to be done; the answers to requests.

@@ -137,6 +137,42 @@ fn what_rots_at_a_copy_is_read_and_mended_from_the_other_one() {
     }
 }
 
+/// A part of a disk is zero, data and checksums, as after an image was cut short and grew again.
+#[test]
+fn a_hole_in_a_disk_is_mended_from_the_other_copy() {
+    let dir = scratch();
+    let mut scene = Scene::new(dir.path());
+    let third = scene.third;
+    let primary = scene.primary(third);
+    let other = scene.other(primary);
+    let mut client = scene.cluster.export(third, "data").open();
+    for offset in (0..WRITTEN).step_by(MIB as usize) {
+        client.write(offset, &content::bytes(offset, MIB as usize, SEED)).unwrap();
+    }
+    client.flush().unwrap();
+    client.close();
+    assert!(scene.cluster.node(other).terminate().success());
+    let disk = dir.path().join(format!("fast{other}.img"));
+    // A page of checksums is in front of each MiB of data.
+    let begin = place(&disk, 0) - UNIT;
+    let file = File::options().write(true).open(&disk).unwrap();
+    file.write_all_at(&vec![0; 3 * MIB as usize], begin).unwrap();
+    file.sync_all().unwrap();
+    scene.restart(other);
+    scene.wait_in_sync();
+    let (report, status) = scrub(&mut scene, primary);
+    assert_eq!((status, &report["damaged"]), (Some(0), &0.into()), "{report}");
+    assert!(report["repaired"].as_u64().unwrap() >= 2 * MIB, "{report}");
+    let (report, status) = scrub(&mut scene, primary);
+    assert_eq!((status, &report["repaired"]), (Some(0), &0.into()), "{report}");
+    assert!(scene.cluster.node(primary).terminate().success());
+    let mut client = scene.cluster.export(third, "data").open();
+    for offset in (0..WRITTEN).step_by(BLOCK as usize) {
+        content::check(&client.read(offset, BLOCK as usize).unwrap(), offset, SEED);
+    }
+    client.close();
+}
+
 /// A disk is put back to what it was before it confirmed some writes, as a machine is from a snapshot: no copy of it is used before it has
 /// what it has forgotten.
 #[test]

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError, mpsc};
 use std::time::Duration;
 
-use cards_array::store::{Answer, ColumnKey, Effect, Io, Store, StoreError, Ticket};
+use cards_array::store::{Answer, ColumnKey, DamagedSums, Effect, Io, Store, StoreError, Ticket};
 use cards_layout::format::UNIT;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{Notify, oneshot};
@@ -349,8 +349,9 @@ impl Driver {
             Running::Page { io, page } => {
                 // SAFETY: the job that had the memory is complete.
                 let bytes = unsafe { page.bytes() }.first_chunk().filter(|_| is_done);
-                self.act(|store, now, out| store.page_read(io, bytes, now, out));
+                let damaged = self.act(|store, now, out| store.page_read(io, bytes, now, out));
                 self.doubt.notify_one();
+                damaged.into_iter().for_each(|damaged| self.warn_of_sums(&damaged));
             }
             Running::Pages { io, .. } | Running::Sync { io } | Running::Clear { io } => {
                 if let Err(error) = result {
@@ -379,6 +380,19 @@ impl Driver {
             }
         }
         self.turned.notify_one();
+    }
+
+    /// Says that checksums are damaged that nothing was being written to.
+    fn warn_of_sums(&self, damaged: &DamagedSums) {
+        let &DamagedSums { key, offset, length, is_lost } = damaged;
+        let what = match is_lost {
+            true => {
+                "checksums are damaged: what they are of is damaged, too, until it is written again, by a repair from another copy or a client"
+            }
+            false => "checksums are damaged: what they are of is taken as it is, as nobody else has it",
+        };
+        let volume = format_args!("{:016x}", key.volume);
+        tracing::warn!(disk = self.disk.name(), volume, offset, length, "{what}");
     }
 
     /// [`Self::ask`] for what changes which columns there are.

@@ -30,6 +30,7 @@ pub(super) fn damaged<'a>(bytes: &'a [u8], sums: &'a [Option<Sum>]) -> impl Iter
     let is_damaged = |(unit, sum): (&[u8], &Option<Sum>)| match sum {
         None => false,
         Some(Sum::NeverWritten) => unit.iter().any(|byte| *byte != 0),
+        Some(Sum::Lost) => true,
         Some(sum) => sum_of(unit) != *sum,
     };
     bytes.chunks(UNIT).zip(sums).enumerate().filter(move |(_, pair)| is_damaged(*pair)).map(|(at, _)| at)

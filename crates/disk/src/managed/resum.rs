@@ -1,5 +1,5 @@
-//! Checksums of regions that were being written when the disk was not closed, or whose checksums are damaged: the data that are
-//! there are what counts, as there is no other copy.
+//! Checksums of regions that were being written when the disk was not closed, or of a lone column whose checksums are damaged: the data that
+//! are there are what counts, for the disk. Copies are compared by their group.
 
 use std::collections::HashSet;
 

@@ -1,5 +1,5 @@
-//! Checksums of the data of a piece, in front of the data. These pages have one slot: one that was torn is of a dirty region, and
-//! is computed anew.
+//! Checksums of the data of a piece, in front of the data. These pages have one slot: one that was torn is of dirty regions, and
+//! is computed anew. What else is damaged is lost.
 
 use alloc::boxed::Box;
 
@@ -17,6 +17,7 @@ const SEQUENCE_AT: usize = 32;
 const ZERO: core::ops::Range<usize> = 40..SUMS_AT;
 
 const NEVER_WRITTEN: u32 = u32::MAX;
+const LOST: u32 = u32::MAX - 1;
 /// The largest value of a checksum; those above mean something else, now or later.
 const SUM_MAX: u32 = u32::MAX - 3;
 
@@ -25,6 +26,8 @@ const SUM_MAX: u32 = u32::MAX - 3;
 pub enum Sum {
     /// They were never written, and are zero.
     NeverWritten,
+    /// Their checksum is lost, and with it perhaps the data: they are not used until they are written again.
+    Lost,
     /// Their checksum, as it is stored.
     Of(u32),
 }
@@ -39,6 +42,7 @@ impl Sum {
     const fn to_stored(self) -> u32 {
         match self {
             Self::NeverWritten => NEVER_WRITTEN,
+            Self::Lost => LOST,
             Self::Of(sum) => sum,
         }
     }
@@ -102,6 +106,7 @@ impl SumPage {
         for (entry, (slot, sum)) in slots.iter().zip(decoded.sums.iter_mut()).enumerate() {
             *sum = match u32::from_le_bytes(*slot) {
                 NEVER_WRITTEN => Sum::NeverWritten,
+                LOST => Sum::Lost,
                 stored @ ..=SUM_MAX => Sum::Of(stored),
                 value => return Err(PageError::Value { what: "the checksum", entry, value: value.into() }),
             };

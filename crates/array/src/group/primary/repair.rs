@@ -16,7 +16,8 @@ use crate::group::message::Memory;
 use crate::group::mistakes::Mistake;
 use cards_core::Instant;
 
-use super::{Mask, refuse};
+use super::Mask;
+use super::commands::refuse;
 
 /// A repair that has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -414,6 +414,40 @@ fn a_missed_write_waits_for_a_note_that_is_on_its_way() {
     world.run();
 }
 
+/// Other copies have what is around a page of checksums that is damaged.
+#[test]
+fn what_damaged_checksums_of_a_copy_are_of_is_lost_until_it_is_written_again() {
+    let mut world = World::with_copy(8);
+    world.put(3, false);
+    world.run();
+    world.release(1);
+    world.wait(10_000);
+    world.run();
+    let sum = Answer::Sums(vec![Some(Sum::of_crc(sum_of(&bytes_of(3, 1))))]);
+    assert_eq!(world.answer_to_read(COPY, 3), Ok(sum));
+    world.rots(COPY, |page| page[77] ^= 1);
+    let lost = Ok(Answer::Sums(vec![Some(Sum::Lost)]));
+    assert_eq!(world.answer_to_read(COPY, 3), lost);
+    world.store.begin(COPY).unwrap();
+    world.put(3, false);
+    world.run();
+    let number = world.copies.number;
+    let sum = Ok(Answer::Sums(vec![Some(Sum::of_crc(sum_of(&bytes_of(3, number))))]));
+    assert_eq!(world.answer_to_read(COPY, 3), sum);
+    assert_eq!(world.answer_to_read(COPY, 4), lost);
+    world.release(number);
+    world.wait(10_000);
+    world.run();
+    // Neither a new process nor one that finds the region dirty forgets it.
+    world.put(4 + 300, false);
+    world.run();
+    world.kill();
+    world.run();
+    world.resum();
+    assert_eq!(world.answer_to_read(COPY, 3), sum);
+    assert_eq!(world.answer_to_read(COPY, 305), lost);
+}
+
 #[test]
 fn plain_columns_are_no_groups() {
     let mut world = World::with_copy(7);
