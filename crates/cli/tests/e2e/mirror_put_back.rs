@@ -51,6 +51,14 @@ fn image_and_go_on(scene: &mut Scene, dir: &Path, nodes: &[usize]) -> Vec<(PathB
     images
 }
 
+/// The machines of these nodes are found in another boot.
+fn lose_power(scene: &mut Scene, nodes: [usize; 2]) {
+    for number in nodes {
+        scene.cluster.node(number).kill();
+        scene.cluster.node(number).reboot("b007");
+    }
+}
+
 /// The first line of the status, the volume, the doctor and the metrics of a node say what has happened, and what helps.
 fn is_told(scene: &mut Scene, number: usize, copies: &[usize]) {
     let told = eventually(&format!("n{number} says what has happened"), LONG, || {
@@ -257,10 +265,7 @@ fn a_copy_whose_machine_lost_power_is_forced_when_the_other_one_is_gone() {
     let force = ["volume", "force", "data", "--from", &from];
     let needless = at(&mut scene.cluster, third, &force);
     assert!(needless.stderr.contains("is in sync, and is not to be forced"), "{needless}");
-    for number in [first, other] {
-        scene.cluster.node(number).kill();
-        scene.cluster.node(number).reboot("b007");
-    }
+    lose_power(&mut scene, [first, other]);
     scene.cluster.node(first).restart();
     let reason = eventually("the primary says what it waits for", LONG, || {
         let told = volume(&mut scene.cluster, first);
@@ -301,10 +306,7 @@ fn a_copy_whose_machine_lost_power_goes_on_without_one_that_was_put_back() {
     let first = scene.primary(third);
     let other = scene.other(first);
     let images = image_and_go_on(&mut scene, dir.path(), &[first]);
-    for number in [first, other] {
-        scene.cluster.node(number).kill();
-        scene.cluster.node(number).reboot("b007");
-    }
+    lose_power(&mut scene, [first, other]);
     for (aside, disk) in images {
         fs::rename(aside, disk).unwrap();
     }

@@ -47,6 +47,7 @@ impl Restart {
     }
 }
 
+/// Whether there is time for everything.
 pub(crate) fn is_full() -> bool {
     std::env::var("CARDS_TEST_FULL").is_ok_and(|value| value == "1")
 }

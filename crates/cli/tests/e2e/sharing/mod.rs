@@ -26,6 +26,7 @@ use std::thread;
 
 use self::scene::{Home, Setting};
 use crate::harness::tools::{missing, skip};
+use crate::restart::is_full;
 
 /// What a scene is played with, in turn.
 const SETTINGS: [(&str, &str, &str); 6] = [
@@ -37,11 +38,6 @@ const SETTINGS: [(&str, &str, &str); 6] = [
     ("gms", "4K", "128K"),
     ("hscc", "64K", "4M"),
 ];
-
-/// Whether there is time for everything.
-fn is_full() -> bool {
-    std::env::var("CARDS_TEST_FULL").is_ok_and(|value| value == "1")
-}
 
 /// Plays a scene, which is the `number`th, on `nodes` nodes: once, or with all settings.
 fn play(number: usize, nodes: usize, scene: impl Fn(Setting)) {
