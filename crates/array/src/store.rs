@@ -15,7 +15,8 @@
 //! ([`UNIT`] bytes) of one piece of its column. Data that were read are compared with their checksums by the caller, who has
 //! them. After the disk was not closed, the regions that were dirty have no checksums ([`Store::unsure`]): somebody reads them,
 //! and says what they are ([`Store::resum`]). A page of checksums that is damaged although its regions are clean has not been torn. What it
-//! covers is lost ([`Sum::Lost`]), until it is written again: data may have gone with it, and other copies have them.
+//! covers is lost ([`Sum::Lost`]), until it is written again: data may have gone with it, and other copies have them. Such a write is answered when its
+//! checksum is durable.
 //!
 //! | file | noun |
 //! |---|---|
@@ -76,8 +77,8 @@ pub struct Store {
     /// How often regions were noted as dirty when the disk was opened, and by the end of the last cycle.
     marks_found: Marks,
     marks: Marks,
-    /// Columns that a group has begun on in this process.
-    begun: BTreeSet<ColumnKey>,
+    /// Columns that a group has begun on in this process, and whether other columns have what they have.
+    begun: BTreeMap<ColumnKey, bool>,
     /// Who waits for the end of a cycle of the tables.
     waiting: BTreeMap<u64, Vec<Wait>>,
     ios: BTreeMap<u64, Purpose>,
@@ -85,6 +86,9 @@ pub struct Store {
     /// Writes of the running cycle that have not ended.
     cycle_writes: usize,
     settle: Option<Settle>,
+    /// Writes of what was lost, which are answered when their checksums are durable, and the pages of these.
+    healed: Vec<Ticket>,
+    healed_pages: BTreeSet<u64>,
     makings: VecDeque<Making>,
     life: Life,
     tuning: Tuning,
@@ -393,7 +397,7 @@ impl Store {
             }
             Purpose::CycleSync => self.cycle_ended(now, out),
             Purpose::SettleWrite { page, sequence } => self.settle_written(page, sequence, out),
-            Purpose::SettleSync => self.settled(),
+            Purpose::SettleSync => self.settled(out),
             Purpose::Making => self.make(now, out),
         }
         self.advance(now, out);
@@ -490,36 +494,36 @@ impl Store {
         }
     }
 
-    /// A page of checksums that is damaged, or cannot be read if there is no error: what stands for it, and what is damaged of regions that
-    /// were clean. Nobody else has what a lone column has: there a page that only has other bits than it should says nothing of its
-    /// data, which are taken as they are.
+    /// A page of checksums that is damaged, or cannot be read if there is no error: what stands for it, and what is damaged. One that is
+    /// none any more, or another one, was never torn, as a page begins with what it is. One that only has other bits than it should may
+    /// be, if its regions are dirty. Of a column that is alone its data are taken as they are then, and of all if it cannot be read.
     fn damaged_sums(&mut self, number: u64, error: Option<PageError>) -> (SumPage, Option<DamagedSums>) {
         let place = Place::of_sum_page(self.sizes(), number);
-        let Piece::Owned(owner) = self.tables.piece(place.piece) else {
-            return (SumPage::never_written(), None);
-        };
+        let mut sums = SumPage::never_written();
+        let Piece::Owned(owner) = self.tables.piece(place.piece) else { return (sums, None) };
         let key = ColumnKey::from(&owner);
-        let is_copy = self.column(key).is_some_and(|column| column.mirrored);
-        let is_lost = is_copy || !matches!(error, None | Some(PageError::Checksum { .. }));
-        let (mut sums, mut units) = (SumPage::never_written(), 0);
-        for region in place.regions(self.sizes()).filter(|region| !self.regions.unsure.contains_key(region)) {
+        let offset = (u64::from(owner.index) << self.sizes().piece_shift) + place.first * UNIT as u64;
+        // What is behind the end of a column is zero.
+        let bytes = self.column(key).map_or(0, |column| column.bytes.saturating_sub(offset));
+        let used = place.units.min(bytes / UNIT as u64);
+        let is_gone = !matches!(error, None | Some(PageError::Checksum { .. }));
+        let is_lost = is_gone || error.is_some() && self.begun.get(&key) == Some(&true);
+        let mut is_damaged = is_gone;
+        for region in place.regions(self.sizes()) {
             let covered = Place::of_region(self.sizes(), region);
             let first = covered.first.max(place.first) - place.first;
-            let end = (covered.first + covered.units).min(place.first + place.units) - place.first;
-            units += end - first;
-            if is_lost {
+            let end = (covered.first + covered.units - place.first).min(used);
+            let is_unsure = self.regions.unsure.contains_key(&region);
+            is_damaged |= !is_unsure;
+            if is_lost && (is_gone || !is_unsure) && first < end {
                 sums.sums[first as usize..end as usize].fill(Sum::Lost);
-            }
-        }
-        if !is_lost {
-            for region in place.regions(self.sizes()) {
+            } else if !is_lost {
                 self.make_dirty(region);
                 self.regions.unsure.entry(region).or_insert(0);
             }
         }
-        let offset = (u64::from(owner.index) << self.sizes().piece_shift) + place.first * UNIT as u64;
-        let damaged = DamagedSums { key, offset, length: place.units * UNIT as u64, is_lost };
-        (sums, (units > 0).then_some(damaged))
+        let damaged = DamagedSums { key, offset, length: used * UNIT as u64, is_lost };
+        (sums, is_damaged.then_some(damaged))
     }
 
     /// A part of a request is done: its data, or a page of checksums.
@@ -538,9 +542,13 @@ impl Store {
             Kind::Write(sums) | Kind::Resum(sums) => {
                 for (i, sum) in sums.iter().enumerate().take_while(|_| sizes.has_sums) {
                     let at = place.sum(&sizes, i as u64);
-                    let stays = matches!(kind, Kind::Resum(_)) && self.sums.get(at) == Some(Sum::Lost);
-                    if !stays {
-                        self.sums.set(at, *sum);
+                    let is_lost = self.sums.get(at) == Some(Sum::Lost);
+                    if is_lost && matches!(kind, Kind::Resum(_)) {
+                        continue;
+                    }
+                    self.sums.set(at, *sum);
+                    if is_lost {
+                        self.healed_pages.insert(at.0);
                     }
                 }
                 Ok(Answer::Done)
@@ -573,9 +581,15 @@ impl Store {
                 }
             }
         }
+        let heals = place.sum_pages(&sizes).any(|page| self.healed_pages.contains(&page));
         place.sum_pages(&sizes).for_each(|page| self.sums.let_go(page));
         self.sums.shrink();
-        answer(ticket, result, out);
+        // What is answered is not lost once more after a kill.
+        if heals && result == Ok(Answer::Done) {
+            self.healed.push(ticket);
+        } else {
+            answer(ticket, result, out);
+        }
     }
 
     /// The checksum of the `i`-th unit of a place, if it is known.
@@ -583,10 +597,8 @@ impl Store {
         let sizes = self.sizes();
         let unit = Place { piece: place.piece, first: place.first + i, units: 1 };
         let region = *unit.regions(sizes).start();
-        if self.regions.unsure.contains_key(&region) {
-            return None;
-        }
-        self.sums.get(place.sum(sizes, i))
+        let is_unsure = self.regions.unsure.contains_key(&region);
+        self.sums.get(place.sum(sizes, i)).filter(|sum| !is_unsure || *sum == Sum::Lost)
     }
 
     fn cycle_ended(&mut self, now: u64, out: &mut Vec<Effect>) {
@@ -611,7 +623,7 @@ impl Store {
         if self.life == Life::Failed {
             return;
         }
-        if self.sums.is_full() || matches!(self.life, Life::Closing { .. }) {
+        if self.sums.is_full() || !self.healed.is_empty() || matches!(self.life, Life::Closing { .. }) {
             self.begin_settling(now, out);
         }
         self.begin_making(now, out);
@@ -638,6 +650,7 @@ impl Store {
             |region: &u64| !self.regions.unsure.contains_key(region) && !self.regions.rests(*region);
         self.is_announced
             && self.requests.is_empty()
+            && self.healed.is_empty()
             && self.makings.is_empty()
             && self.settle.is_none()
             && !self.regions.map.keys().any(is_left)
@@ -657,6 +670,8 @@ impl Store {
             }
         }
         tickets.extend(self.makings.drain(..).map(|making| making.ticket));
+        tickets.extend(self.healed.drain(..));
+        tickets.extend(self.settle.take().into_iter().flat_map(|settle| settle.healed));
         if let Life::Closing { ticket, .. } = self.life {
             tickets.insert(ticket);
         }

@@ -41,7 +41,7 @@ fn image() -> (TempDir, PathBuf, ColumnKey) {
 }
 
 fn column(managed: &Arc<Managed>, key: ColumnKey) -> Column {
-    data_thread(managed.column(key)).unwrap()
+    data_thread(managed.column(key, true)).unwrap()
 }
 
 /// Has a column do something, and waits for the answer.
@@ -104,7 +104,7 @@ fn a_column_is_made_and_used_while_the_disk_is() {
         let engine = Engine::new(&volume);
         write(&engine, 0, &[7; 8192], false).await.unwrap();
         managed.create_column(&wanted).await.unwrap();
-        let column = managed.column(wanted.key()).await.unwrap();
+        let column = managed.column(wanted.key(), true).await.unwrap();
         let found = column.found();
         assert_eq!((found.disk, found.record), (managed.uuid(), Record::default()));
         assert!(found.dirty.is_empty() && found.missed.is_empty());
@@ -172,7 +172,7 @@ fn what_is_wrong_with_a_column_or_a_work_is_said() {
     assert!(matches!(error(&of_volume), ManagedError::Exists { .. }));
     let none = ColumnKey { group: 7, ..key };
     assert_eq!(
-        data_thread(managed.column(none)).unwrap_err().to_string(),
+        data_thread(managed.column(none, true)).unwrap_err().to_string(),
         "the disk has no such volume or copy; `cards disk show` lists those that it has"
     );
     assert_eq!(
@@ -199,7 +199,7 @@ fn what_is_wrong_with_a_column_or_a_work_is_said() {
     assert_eq!(done(&column, Work::MarkMissed(extents(0, 1))), gone);
     managed.close();
     assert_eq!(done(&column, get(0, 1)), Err(JobError::Os { errno: libc::ESHUTDOWN }));
-    assert!(matches!(data_thread(managed.column(key)), Err(ManagedError::Store(_))));
+    assert!(matches!(data_thread(managed.column(key, true)), Err(ManagedError::Store(_))));
 }
 
 /// A copy of the image at any moment is what a daemon leaves that is killed then.

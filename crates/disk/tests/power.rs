@@ -245,7 +245,7 @@ fn run(seed: u64) {
     let mut group = Group::default();
     data_thread(async {
         let engine = Engine::new(&disk);
-        let column = managed.column(key).await.unwrap();
+        let column = managed.column(key, true).await.unwrap();
         for _ in 0..40 {
             // Each unit at most once at a time.
             let mut writes: Vec<(usize, Vec<u8>)> = Vec::new();
@@ -286,7 +286,7 @@ fn run(seed: u64) {
         let managed = Managed::open(&file).unwrap_or_else(|error| panic!("seed {seed}, event {at}: {error}"));
         let disk = Disk::of_volume(&managed, "data", &DiskOptions::path("")).unwrap();
         data_thread(async {
-            group.judge(&managed.column(key).await.unwrap(), at, lost).await;
+            group.judge(&managed.column(key, true).await.unwrap(), at, lost).await;
             let engine = Engine::new(&disk);
             for (i, unit) in UNITS.iter().enumerate() {
                 let bytes = read(&engine, unit * UNIT, UNIT as usize).await;

@@ -51,8 +51,8 @@ impl Store {
     }
 
     /// A column as a group finds it that begins here. Of each range that is dirty there is one release from now on; none is awaited of
-    /// writes before.
-    pub fn begin(&mut self, key: ColumnKey) -> Option<Disk> {
+    /// writes before. `is_copy`: the group has other columns.
+    pub fn begin(&mut self, key: ColumnKey, is_copy: bool) -> Option<Disk> {
         let column = self.columns().find(|column| column.mirrored && ColumnKey::from(*column) == key)?;
         let (bytes, record) = (column.bytes, record_of(column));
         let held = self.regions_of(key, Extent { offset: 0, length: bytes });
@@ -70,7 +70,7 @@ impl Store {
         let missed = self.missed.get(&key).into_iter().flat_map(Extents::iter).filter_map(within);
         let disk: Uuid = self.superblock().disk;
         let (dirty, missed) = (dirty.collect(), missed.collect());
-        let marks = if self.begun.insert(key) { self.marks_found } else { self.marks };
+        let marks = if self.begun.insert(key, is_copy).is_none() { self.marks_found } else { self.marks };
         Some(Disk { disk, record, dirty, missed, marks })
     }
 

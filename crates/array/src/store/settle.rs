@@ -13,7 +13,7 @@ use cards_layout::format::RegionMap;
 
 use super::place::{Place, sum_page_at};
 use super::regions::Bit;
-use super::{Effect, Life, Purpose, Store, Tuning, Wait};
+use super::{Answer, Effect, Life, Purpose, Store, Ticket, Tuning, Wait, answer};
 
 /// Pages that are written although their regions are in use, when there is no room for others.
 const PRESSED: usize = 256;
@@ -27,6 +27,8 @@ pub(super) struct Settle {
     writes: usize,
     /// [`super::Regions::turn`] when the sync began.
     turn: u64,
+    /// Writes that are answered at its end.
+    pub(super) healed: Vec<Ticket>,
 }
 
 impl Store {
@@ -49,6 +51,7 @@ impl Store {
         if self.sums.is_full() {
             pages.extend(changed.iter().take(PRESSED));
         }
+        pages.append(&mut self.healed_pages);
         if regions.is_empty() && pages.is_empty() {
             return;
         }
@@ -63,7 +66,8 @@ impl Store {
                 }
             }
         }
-        self.settle = Some(Settle { regions, pages, writes: 0, turn: 0 });
+        let healed = core::mem::take(&mut self.healed);
+        self.settle = Some(Settle { regions, pages, writes: 0, turn: 0, healed });
         match durable {
             Some(cycle) => self.waiting.entry(cycle).or_default().push(Wait::Settle),
             None => self.write_sums(out),
@@ -108,8 +112,9 @@ impl Store {
     }
 
     /// All that was written before the sync is durable.
-    pub(super) fn settled(&mut self) {
-        let Some(Settle { regions, turn, .. }) = self.settle.take() else { return };
+    pub(super) fn settled(&mut self, out: &mut Vec<Effect>) {
+        let Some(Settle { regions, turn, healed, .. }) = self.settle.take() else { return };
+        healed.into_iter().for_each(|ticket| answer(ticket, Ok(Answer::Done), out));
         let sizes = *self.sizes();
         for number in regions {
             let mut pages = Place::of_region(&sizes, number).sum_pages(&sizes);

@@ -1016,15 +1016,33 @@ fn where_there_is_no_page_of_checksums_the_data_are_lost_until_they_are_written_
     world.run();
     world.wait(10_000);
     world.run();
+    // Also where something is being written.
+    world.begin_write(7);
+    world.run();
     world.rots(KEY, |page| page.fill(0));
-    assert_eq!(world.answer_to_read(KEY, 5), Ok(Answer::Sums(vec![Some(Sum::Lost)])));
-    assert_eq!(world.store.unsure().count(), 0);
+    assert_ne!(world.store.unsure().count(), 0);
+    let lost = Ok(Answer::Sums(vec![Some(Sum::Lost)]));
+    for unit in [5, 7, 900] {
+        assert_eq!(world.answer_to_read(KEY, unit), lost, "unit {unit}");
+    }
+    world.resum();
+    assert_eq!(world.answer_to_read(KEY, 5), lost);
     let past = SUMS as u64;
     assert_eq!(
         world.answer_to_read(KEY, past),
         Ok(Answer::Sums(vec![Some(Sum::NeverWritten)])),
         "another page"
     );
+    // What is written again is there when that is answered, whatever ends then.
+    world.begin_write(5);
+    world.run();
+    let latest = world.units[5].latest;
+    world.kill();
+    world.run();
+    world.resum();
+    let sum = Sum::of_crc(sum_of(&bytes_of(5, latest)));
+    assert_eq!(world.answer_to_read(KEY, 5), Ok(Answer::Sums(vec![Some(sum)])));
+    assert_eq!(world.answer_to_read(KEY, 6), lost);
 }
 
 /// Does all that is to be done; the answers to requests.

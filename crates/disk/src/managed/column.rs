@@ -372,16 +372,16 @@ impl Managed {
     }
 
     /// A column, for a group that begins on it. A group that had it before is over: nothing more comes of it, and what it
-    /// has not released is dirty in [`Column::found`].
+    /// has not released is dirty in [`Column::found`]. `is_copy`: the group has other columns.
     ///
     /// # Errors
     /// There is no such column, or the disk is closed.
-    pub async fn column(self: &Arc<Self>, key: ColumnKey) -> Result<Column, ManagedError> {
+    pub async fn column(self: &Arc<Self>, key: ColumnKey, is_copy: bool) -> Result<Column, ManagedError> {
         let column = self.columns().into_iter().find(|column| column.key() == key);
         let bytes = Arc::new(AtomicU64::new(column.ok_or(StoreError::NoColumn)?.bytes));
         let found = self
             .ask(async move |driver| {
-                driver.act(|store, _, _| store.begin(key)).ok_or(StoreError::NoColumn.into())
+                driver.act(|store, _, _| store.begin(key, is_copy)).ok_or(StoreError::NoColumn.into())
             })
             .await?;
         let cut = Arc::default();

@@ -225,10 +225,10 @@ impl Local {
             self.hosting.borrow_mut().remove(&of);
             return;
         };
-        let (local, record) = (Rc::clone(self), known.record.clone());
+        let (local, record, is_copy) = (Rc::clone(self), known.record.clone(), map.columns.len() > 1);
         let key = ColumnKey { volume: known.record.uuid.key(), group: known.record.group(), column };
         tokio::task::spawn_local(async move {
-            let opened = managed.column(key).await;
+            let opened = managed.column(key, is_copy).await;
             local.hosting.borrow_mut().remove(&of);
             local.begin_group(of, &record, opened);
         });
