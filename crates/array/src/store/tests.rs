@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use std::println;
 
 use cards_layout::format::{
-    Column, RegionMap, SUPERBLOCKS, Sizes, Slot, Sum, Superblock, UNIT, Uuid, crc32c, newest,
+    COLUMNS, Column, RegionMap, SUPERBLOCKS, Sizes, Slot, Sum, Superblock, UNIT, Uuid, crc32c, newest,
 };
 
 mod copies;
@@ -856,6 +856,28 @@ fn a_column_grows_within_its_last_piece_and_not_beyond_the_disk() {
     world.store.remove_column(Ticket(u64::MAX), key, 0, &mut out);
     let busy = Err(StoreError::Busy);
     assert!(out.iter().any(|effect| matches!(effect, Effect::Answer { result, .. } if *result == busy)));
+}
+
+/// One that is on its way has its place, too.
+#[test]
+fn a_table_of_columns_that_is_full_takes_no_other_one() {
+    let mut world = World::new(15);
+    let create = |world: &mut World, number| {
+        let ticket = world.ask(Asked::Other);
+        world.with(|store, now, out| store.create_column(ticket, column(number, 0), 0, now, out));
+    };
+    let last = COLUMNS as u8 - 1;
+    for number in 1..last {
+        create(&mut world, number);
+        world.run();
+    }
+    create(&mut world, last);
+    let mut out = Vec::new();
+    world.store.create_column(Ticket(u64::MAX), column(last + 1, 0), 0, 0, &mut out);
+    let refused = Effect::Answer { ticket: Ticket(u64::MAX), result: Err(StoreError::NoColumns) };
+    assert_eq!(out, [refused]);
+    world.run();
+    assert_eq!(world.store.columns().count(), COLUMNS);
 }
 
 #[test]

@@ -415,6 +415,53 @@ fn a_missed_write_waits_for_a_note_that_is_on_its_way() {
 }
 
 #[test]
+fn what_is_dirty_or_missed_ends_with_the_column() {
+    let mut world = World::new(9);
+    let bytes = (3 << 20) + UNIT as u64;
+    let column = Column { mirrored: true, bytes, ..column(COPY.column, 1) };
+    let ticket = world.ask(Asked::Other);
+    world.with(|store, now, out| store.create_column(ticket, column, 1, now, out));
+    world.run();
+    world.put(768, true);
+    world.run();
+    world.kill();
+    let found = world.store.begin(COPY).unwrap();
+    let last = extents(3 << 20, bytes);
+    assert_eq!((&found.dirty, &found.missed), (&last, &last));
+}
+
+/// A group knows a disk that was put back by that.
+#[test]
+fn a_disk_has_counted_what_it_noted_as_dirty_when_the_next_process_opens_it() {
+    let mut world = World::with_copy(10);
+    let before = world.store.marks();
+    world.put(300, false);
+    world.run();
+    let after = world.store.marks();
+    assert!(after > before, "{before:?}, {after:?}");
+    world.kill();
+    assert_eq!((world.store.marks(), world.store.begin(COPY).unwrap().marks), (after, after));
+}
+
+/// Its map of dirty regions is damaged: each may be one of them. What others may not have is compared with them, and has its checksums.
+#[test]
+fn a_plain_column_that_may_be_dirty_on_a_closed_disk_is_unsure_and_a_copy_is_not() {
+    let mut world = World::with_copy(11);
+    world.close();
+    let sizes = *world.store.sizes();
+    for slot in [Slot::A, Slot::B] {
+        let page = sizes.region_page_at(RegionMap::Dirty, 0, slot) / UNIT as u64;
+        let mut bytes = world.disk.read(page);
+        bytes[77] ^= 1;
+        world.disk.write(page, bytes);
+    }
+    world.kill();
+    let unsure: BTreeSet<_> = world.store.unsure().map(|(key, offset, _)| (key, offset >> 20)).collect();
+    assert_eq!(unsure, (0..8).map(|region| (KEY, region)).collect());
+    assert_eq!(world.store.begin(COPY).unwrap().dirty, extents(0, 4 << 20));
+}
+
+#[test]
 fn plain_columns_are_no_groups() {
     let mut world = World::with_copy(7);
     assert_eq!(world.store.begin(KEY), None);
