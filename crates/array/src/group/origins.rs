@@ -141,7 +141,7 @@ impl Origins {
     fn is_over(&self, member: Member) -> bool {
         let last = Client { member: Member { incarnation: u64::MAX, ..member }, shard: u16::MAX };
         let later = (Excluded(Client { member, shard: u16::MAX }), Included(last));
-        member.incarnation < u64::MAX && self.clients.range(later).next().is_some()
+        self.clients.range(later).next().is_some()
     }
 
     /// The number below which the client repeats no command, as far as is known.
@@ -203,6 +203,7 @@ mod tests {
         assert_eq!(origins.known(&of(3, 1, 7, 6)), Known::Answered);
         assert_eq!(origins.known(&of(3, 1, 1, 8)), Known::Answered, "its process is gone");
         assert_eq!(origins.known(&of(3, 2, 1, 8)), Known::New);
+        assert_eq!(origins.known(&of(3, u64::MAX, u16::MAX, 8)), Known::New, "there is no later one");
         let before = origins.clone();
         origins.insert(of(3, 1, 1, 8));
         assert_eq!(origins, before);

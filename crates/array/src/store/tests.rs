@@ -1155,6 +1155,21 @@ fn pieces_whose_column_is_not_durably_gone_are_not_cleared() {
     assert_eq!(content(&world.store), (vec![(1, 8 << 20)], 1));
 }
 
+#[test]
+fn a_page_is_written_to_the_slot_that_is_not_the_last_one() {
+    let mut store = open(&formatted(), 0, &mut Vec::new()).unwrap();
+    for page in [
+        tables::Page::Superblock,
+        tables::Page::Pieces(0),
+        tables::Page::Columns(0),
+        tables::Page::Regions(RegionMap::Dirty, 0),
+        tables::Page::Regions(RegionMap::Missed, 0),
+    ] {
+        let places: [u64; 4] = core::array::from_fn(|_| store.tables.encode(page).0);
+        assert!(places[0] != places[1] && places[..2] == places[2..], "{page:?}: {places:?}");
+    }
+}
+
 /// Daemons that are killed as soon as they have written something, and then the power goes: of each page one slot is whole.
 #[test]
 fn no_slot_is_written_before_the_other_one_is_durable() {
