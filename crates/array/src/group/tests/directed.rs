@@ -212,6 +212,23 @@ fn a_disk_is_as_old_as_the_map_that_another_column_has_opened() {
     });
 }
 
+/// The same, and its node takes over before the other one is there.
+#[test]
+fn a_primary_whose_disk_was_put_back_finds_that_another_column_has_opened_more() {
+    finds(Mistake::IgnoreMarks, |seed, mistake| {
+        let (mut world, old, sound) = with_image(seed, NEVER, mistake);
+        world.start(old);
+        let until = world.now + 10 * LEASE;
+        while world.register.primary.node != NodeId(old as u16) && world.now < until {
+            world.run(world.now + MS / 10);
+        }
+        world.start(sound);
+        world.run(world.now + 10 * LEASE);
+        each_serves(&mut world);
+        world.wrong
+    });
+}
+
 /// The same, and its node is alone at first: the register was told that the map was opened.
 #[test]
 fn a_disk_is_as_old_as_the_map_that_was_opened_last() {

@@ -7,8 +7,9 @@ use cards_core::{Duration, Instant, NodeId};
 use cards_layout::format::Uuid;
 
 use crate::group::{
-    Answer, Command, Disk, Extent, Extents, Group, GroupTiming, Map, MapColumn, Marks, Member, Memory,
-    Message, Op, Origins, Output, Record, Report, Size, State, Term, Token, Work,
+    Answer, Change, Client, Command, Disk, DropCause, Extent, Extents, Group, GroupTiming, Map, MapColumn,
+    Marks, Member, Memory, Message, Op, Origins, Output, Record, Report, Size, State, Term, Token, Work,
+    WorkError,
 };
 
 const HERE: NodeId = NodeId(0);
@@ -24,13 +25,16 @@ struct Pair {
     map: Map,
     /// The disk does at once what it is asked for.
     works: bool,
+    /// And reads, if it does.
+    reads: bool,
     /// The other node is sealed, and opens the term, when it is told so.
     answers: bool,
     open: Vec<(Op, Work<u64>)>,
-    /// What the other column's disk says.
-    record: Record,
+    /// What the other column has.
+    report: Report,
     sent: Vec<Message<u64>>,
     proposed: Vec<Map>,
+    changes: Vec<Change>,
 }
 
 fn member(node: NodeId) -> Member {
@@ -44,21 +48,45 @@ impl Pair {
         let map = Map::first(Uuid([9; 16]), 0, member(primary), &disks).unwrap();
         let (dirty, missed) = (Extents::default(), Extents::default());
         let found = Disk { disk: disks[0].0, record: Record::default(), dirty, missed, marks: Marks(0) };
-        let size = Size { bytes: 64 * UNIT, copy_bytes: UNIT, unit_bytes: UNIT };
-        let record = found.record;
+        let size = Size { bytes: 64 * UNIT, copy_bytes: 2 * UNIT, unit_bytes: UNIT };
+        let report = Report {
+            memory: Memory::Intact,
+            sealed_before: Term::default(),
+            in_sync_epoch: 0,
+            unstable: Extents::default(),
+            missed: Extents::default(),
+            origins: Origins::beginning(1),
+        };
         let group = Group::new(member(HERE), found, size, timing, Instant(0));
-        let (open, sent, proposed) = (Vec::new(), Vec::new(), Vec::new());
-        Self { group, now: BEGIN, map, works: true, answers: true, open, record, sent, proposed }
+        let (open, sent, proposed, changes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self {
+            group,
+            now: BEGIN,
+            map,
+            works: true,
+            reads: true,
+            answers: true,
+            open,
+            report,
+            sent,
+            proposed,
+            changes,
+        }
     }
 
     /// The primary, which serves.
     fn serving(timing: GroupTiming) -> Self {
         let mut pair = Self::new(HERE, timing);
-        pair.tick();
-        pair.group.cards_void(pair.now);
-        pair.tick();
-        assert!(pair.group.serves(pair.now));
+        pair.begin();
         pair
+    }
+
+    /// The process, which the register's map names, becomes the primary, and serves.
+    fn begin(&mut self) {
+        self.tick();
+        self.group.cards_void(self.now);
+        self.tick();
+        assert!(self.group.serves(self.now));
     }
 
     /// Time passes as far as something is to be done now.
@@ -77,20 +105,25 @@ impl Pair {
             match output {
                 Output::ReadMap => self.group.register(self.now, Answer::Read(self.map.clone())),
                 Output::Propose(map) => self.proposed.push(map),
-                Output::Work { op, .. } if self.works => self.group.done(self.now, op, Ok(None)),
+                Output::Changed(change) => self.changes.push(change),
+                Output::Work { op, work }
+                    if self.works && (self.reads || !matches!(work, Work::Read { .. })) =>
+                {
+                    let bytes = matches!(work, Work::Read { .. }).then_some(0);
+                    self.group.done(self.now, op, Ok(bytes));
+                }
                 Output::Work { op, work } => self.open.push((op, work)),
                 Output::Send { to: THERE, message: Message::Beacon { member, sequence, .. } } => {
                     self.group.receive(self.now, THERE, Message::BeaconAck { member, sequence });
                 }
                 Output::Send { message: Message::Seal(map), .. } if self.answers => {
-                    let report = Box::new(self.report());
-                    let Term { generation, epoch } = map.term;
-                    self.record = Record { generation, sealed_epoch: epoch, ..self.record };
+                    let report = Box::new(self.report.clone());
+                    self.report.sealed_before = map.term;
                     let message = Message::Sealed { term: map.term, report };
                     self.group.receive(self.now, THERE, message);
                 }
                 Output::Send { message: Message::Open { term, .. }, .. } if self.answers => {
-                    self.record.in_sync_epoch = term.epoch;
+                    self.report.in_sync_epoch = term.epoch;
                     self.group.receive(self.now, THERE, Message::Opened { term });
                 }
                 Output::Send { message, .. } => self.sent.push(message),
@@ -99,22 +132,28 @@ impl Pair {
         }
     }
 
-    /// What the other column has.
-    fn report(&self) -> Report {
-        Report {
-            memory: Memory::Intact,
-            sealed_before: self.record.term(),
-            in_sync_epoch: self.record.in_sync_epoch,
-            unstable: Extents::default(),
-            missed: Extents::default(),
-            origins: Origins::beginning(1),
-        }
-    }
-
     /// The register holds the map that was proposed.
     fn take(&mut self) {
         self.map = self.proposed.pop().expect("a proposal");
         self.group.register(self.now, Answer::Taken);
+        self.settle();
+    }
+
+    /// The next term begins some time later: nothing else changes. What the other node is told then is to be seen.
+    fn next_term(&mut self) {
+        while self.proposed.is_empty() {
+            self.now = self.group.next_timeout(self.now);
+            self.tick();
+        }
+        self.take();
+    }
+
+    /// The disk has read.
+    fn has_read(&mut self, extent: Extent, result: Result<Option<u64>, WorkError>) {
+        let at = self.open.iter().position(|(_, work)| *work == Work::Read { extent });
+        let (op, _) =
+            self.open.swap_remove(at.unwrap_or_else(|| panic!("no read of {extent:?}: {:?}", self.open)));
+        self.group.done(self.now, op, result);
         self.settle();
     }
 
@@ -199,15 +238,121 @@ fn what_a_disk_has_counted_is_known_as_long_as_its_column_gets_writes() {
     let term = pair.map.term;
     let number = pair.write(5, 1)[0];
     pair.hear(Message::PutDone { term, number, marks: Marks(50) });
-    while pair.proposed.is_empty() {
-        pair.now = pair.group.next_timeout(pair.now);
-        pair.tick();
-    }
-    pair.take();
+    pair.next_term();
     assert!(pair.map.term > term && pair.group.serves(pair.now), "the term before is confirmed");
     pair.hear(Message::Failed { term: pair.map.term });
     pair.take();
     let MapColumn { state, marks, .. } = pair.map.columns[1];
     assert!(matches!(state, State::Stale { .. }), "{state:?}");
     assert_eq!(marks, Marks(50));
+}
+
+#[test]
+fn a_copy_is_doubtful_if_columns_know_different_commands_or_one_of_them_has_forgotten_some() {
+    let extent = Extent { offset: 5 * UNIT, length: UNIT };
+    let client = Client { member: member(NodeId(7)), shard: 0 };
+    let same = Origins::beginning(1);
+    let more = same.clone().with_client(client, 1, [1]);
+    for (memory, origins, is_doubtful) in [
+        (Memory::Intact, &same, false),
+        (Memory::Intact, &more, true),
+        (Memory::Restarted, &same, true),
+        (Memory::Restarted, &more, true),
+    ] {
+        let mut pair = Pair::serving(GroupTiming::default());
+        pair.report = Report {
+            memory,
+            origins: origins.clone(),
+            unstable: [extent].into_iter().collect(),
+            ..pair.report
+        };
+        pair.next_term();
+        let said = pair.said();
+        let is_it =
+            |message: &&Message<u64>| matches!(message, Message::Put { extent: of, .. } if *of == extent);
+        let Some(Message::Put { doubtful, .. }) = said.iter().find(is_it) else { panic!("{said:?}") };
+        assert_eq!(*doubtful, is_doubtful, "{memory:?}, {origins:?}");
+    }
+}
+
+/// The column that the others are made like has rotted in a part of what is copied.
+#[test]
+fn what_was_repaired_while_columns_are_made_the_same_is_copied_all_the_same() {
+    let mut pair = Pair::serving(GroupTiming::default());
+    let extent = Extent { offset: 6 * UNIT, length: 2 * UNIT };
+    let damaged = Extent { length: UNIT, ..extent };
+    pair.report.unstable = [extent].into_iter().collect();
+    pair.reads = false;
+    pair.next_term();
+    let term = pair.map.term;
+    pair.has_read(extent, Err(WorkError::Damaged(damaged)));
+    let said = pair.said();
+    let [Message::Get { number, extent: of, .. }] = said[..] else { panic!("{said:?}") };
+    assert_eq!(of, damaged);
+    pair.hear(Message::Got { term, number, payload: 0 });
+    pair.has_read(extent, Ok(Some(0)));
+    let said = pair.said();
+    assert!(matches!(said[..], [Message::Put { extent: of, .. }] if of == extent), "{said:?}");
+}
+
+/// A flush of what was written in another life fails.
+#[test]
+fn the_life_of_a_group_is_as_old_as_what_a_column_remembers() {
+    for (memory, life) in [(Memory::Intact, 3), (Memory::Restarted, 7), (Memory::Lossy, 7)] {
+        let mut pair = Pair::new(HERE, GroupTiming::default());
+        (pair.map.term.epoch, pair.map.since) = (7, 7);
+        (pair.report.memory, pair.report.origins) = (memory, Origins::beginning(3));
+        pair.begin();
+        assert_eq!(pair.group.life(), Some(life), "{memory:?}");
+        pair.next_term();
+        assert_eq!(pair.group.life(), Some(life), "{memory:?}, and another term");
+    }
+}
+
+#[test]
+fn a_column_that_answers_and_does_not_confirm_a_write_is_dropped() {
+    let timing = GroupTiming::default();
+    let mut pair = Pair::serving(timing);
+    let begin = pair.now;
+    pair.write(5, 1);
+    pair.next_term();
+    assert!(matches!(pair.map.columns[1].state, State::Stale { .. }), "{:?}", pair.map);
+    let [Change::Dropped { column: 1, cause: DropCause::Unconfirmed(time) }] = pair.changes[..] else {
+        panic!("{:?}", pair.changes)
+    };
+    assert_eq!(time, pair.now.since(begin));
+    assert!(time > timing.put_timeout);
+}
+
+#[test]
+fn a_group_is_handed_over_when_the_commands_that_have_begun_are_done() {
+    let extent = Extent { offset: 0, length: UNIT };
+    for command in [
+        Command::Write { extent, payload: 0, origin: None },
+        Command::Read { extent },
+        Command::Verify { extent },
+        Command::Flush,
+    ] {
+        let mut pair = Pair::serving(GroupTiming::default());
+        pair.works = false;
+        pair.group.command(pair.now, Token(1), command.clone());
+        pair.group.hand_over(pair.now, member(THERE));
+        pair.settle();
+        assert_eq!(pair.proposed, [], "{command:?} is open");
+        for (op, work) in core::mem::take(&mut pair.open) {
+            let bytes = matches!(work, Work::Read { .. }).then_some(0);
+            pair.group.done(pair.now, op, Ok(bytes));
+        }
+        for message in pair.said() {
+            pair.hear(match message {
+                Message::Put { term, number, .. } => Message::PutDone { term, number, marks: Marks(0) },
+                Message::Verify { term, number, .. } => Message::Verified { term, number },
+                Message::Harden { term, number, .. } => Message::Hardened { term, number },
+                other => panic!("{command:?}: {other:?}"),
+            });
+        }
+        pair.settle();
+        let to: Vec<_> = pair.proposed.iter().map(|map| map.primary.node).collect();
+        assert_eq!(to, [THERE], "{command:?} is done");
+    }
 }
