@@ -27,6 +27,8 @@ struct Pair {
     works: bool,
     /// And reads, if it does.
     reads: bool,
+    /// The units around what is written do not fit their checksums.
+    is_rotten: bool,
     /// The other node is sealed, and opens the term, when it is told so.
     answers: bool,
     open: Vec<(Op, Work<u64>)>,
@@ -44,10 +46,14 @@ fn member(node: NodeId) -> Member {
 impl Pair {
     /// A process that was just started.
     fn new(primary: NodeId, timing: GroupTiming) -> Self {
+        Self::with_record(primary, timing, Record::default())
+    }
+
+    fn with_record(primary: NodeId, timing: GroupTiming, record: Record) -> Self {
         let disks = [(Uuid([1; 16]), HERE), (Uuid([2; 16]), THERE)];
         let map = Map::first(Uuid([9; 16]), 0, member(primary), &disks).unwrap();
         let (dirty, missed) = (Extents::default(), Extents::default());
-        let found = Disk { disk: disks[0].0, record: Record::default(), dirty, missed, marks: Marks(0) };
+        let found = Disk { disk: disks[0].0, record, dirty, missed, marks: Marks(0) };
         let size = Size { bytes: 64 * UNIT, copy_bytes: 2 * UNIT, unit_bytes: UNIT };
         let report = Report {
             memory: Memory::Intact,
@@ -65,6 +71,7 @@ impl Pair {
             map,
             works: true,
             reads: true,
+            is_rotten: false,
             answers: true,
             open,
             report,
@@ -106,6 +113,9 @@ impl Pair {
                 Output::ReadMap => self.group.register(self.now, Answer::Read(self.map.clone())),
                 Output::Propose(map) => self.proposed.push(map),
                 Output::Changed(change) => self.changes.push(change),
+                Output::Work { op, work: Work::Write { extent, .. } } if self.is_rotten => {
+                    self.group.done(self.now, op, Err(WorkError::Damaged(extent)));
+                }
                 Output::Work { op, work }
                     if self.works && (self.reads || !matches!(work, Work::Read { .. })) =>
                 {
@@ -355,4 +365,49 @@ fn a_group_is_handed_over_when_the_commands_that_have_begun_are_done() {
         let to: Vec<_> = pair.proposed.iter().map(|map| map.primary.node).collect();
         assert_eq!(to, [THERE], "{command:?} is done");
     }
+}
+
+/// The own column was to be made like the other one, and could not: it has something that a command has replaced.
+fn lacking_a_unit(is_lossy: bool, change: impl FnOnce(&mut Map)) -> Pair {
+    let record = Record { is_lossy, ..Record::default() };
+    let mut pair = Pair::with_record(HERE, GroupTiming::default(), record);
+    change(&mut pair.map);
+    pair.report.unstable = [Extent { offset: 0, length: UNIT }].into_iter().collect();
+    pair.is_rotten = true;
+    pair.tick();
+    let said = pair.said();
+    let [Message::Get { term, number, .. }] = said[..] else { panic!("{said:?}") };
+    pair.hear(Message::Got { term, number, payload: 0 });
+    assert!(pair.group.is_outdated() && pair.group.map().is_none());
+    pair.said();
+    pair
+}
+
+/// That a primary is told that its disk has failed spares it the question whether what others have may be less.
+#[test]
+fn a_column_that_lacks_a_unit_says_that_it_has_failed_or_with_lost_power_that_it_is_outdated() {
+    for is_lossy in [false, true] {
+        let mut pair = lacking_a_unit(is_lossy, |_| {});
+        let map = pair.map.taken_over(member(THERE)).unwrap();
+        let term = map.term;
+        pair.hear(Message::Seal(Box::new(map)));
+        let said = if is_lossy { Message::Outdated { term } } else { Message::Failed { term } };
+        assert_eq!(pair.said(), [said]);
+    }
+}
+
+#[test]
+fn a_column_that_lacks_a_unit_is_in_sync_by_a_force_that_comes_later_and_by_none_before() {
+    let mut pair = lacking_a_unit(false, |map| map.forced = true);
+    let later = |pair: &mut Pair| {
+        for _ in 0..100 {
+            pair.now = pair.group.next_timeout(pair.now).min(pair.now + Duration::from_secs(1));
+            pair.tick();
+        }
+    };
+    later(&mut pair);
+    assert!(pair.group.is_outdated() && pair.proposed.is_empty(), "{:?}", pair.proposed);
+    pair.map = pair.map.forced(member(HERE)).unwrap();
+    later(&mut pair);
+    assert!(!pair.group.is_outdated() && pair.group.map() == Some(&pair.map));
 }
