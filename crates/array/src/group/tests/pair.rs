@@ -411,3 +411,63 @@ fn a_column_that_lacks_a_unit_is_in_sync_by_a_force_that_comes_later_and_by_none
     later(&mut pair);
     assert!(!pair.group.is_outdated() && pair.group.map() == Some(&pair.map));
 }
+
+#[test]
+fn a_column_that_is_not_sealed_for_a_term_takes_nothing_of_it() {
+    let map = Pair::new(THERE, GroupTiming::default()).map;
+    let term = map.term;
+    let extent = Extent { offset: 0, length: UNIT };
+    let get = || Message::Get { term, number: 1, extent };
+    // The last process was sealed for it.
+    let record = Record { generation: term.generation, sealed_epoch: term.epoch, ..Record::default() };
+    let mut pair = Pair::with_record(THERE, GroupTiming::default(), record);
+    for message in [get(), Message::Seal(Box::new(map.clone()))] {
+        pair.hear(message);
+        assert_eq!(pair.said(), [Message::Restarted { term }]);
+    }
+    // This one is being sealed for it.
+    let mut pair = Pair::new(THERE, GroupTiming::default());
+    pair.works = false;
+    pair.hear(Message::Seal(Box::new(map)));
+    pair.hear(get());
+    assert!(matches!(pair.open[..], [(_, Work::SetRecord(_))]), "{:?}", pair.open);
+    pair.open.drain(..).for_each(|(op, _)| pair.group.done(pair.now, op, Ok(None)));
+    pair.hear(get());
+    assert_eq!(pair.open.iter().map(|(_, work)| work).collect::<Vec<_>>(), [&Work::Read { extent }]);
+}
+
+/// A copy is no command. One that may make or undo a command costs the column what it remembers, until it is told which ones count.
+#[test]
+fn a_column_forgets_by_a_doubtful_copy_and_by_no_other_one() {
+    for (doubtful, is_open, memory) in
+        [(false, false, Memory::Intact), (true, false, Memory::Restarted), (true, true, Memory::Intact)]
+    {
+        let mut pair = Pair::new(THERE, GroupTiming::default());
+        let mut map = pair.map.clone();
+        let seal = |pair: &mut Pair, map: &Map| {
+            pair.hear(Message::Seal(Box::new(map.clone())));
+            let said = pair.said();
+            let [Message::Sealed { report, .. }] = &said[..] else { panic!("{said:?}") };
+            report.memory
+        };
+        let open = |pair: &mut Pair, term| {
+            let (origins, missed) = (Box::new(Origins::beginning(1)), Box::default());
+            pair.hear(Message::Open { term, origins, missed });
+            assert_eq!(pair.said(), [Message::Opened { term }]);
+        };
+        assert_eq!(seal(&mut pair, &map), Memory::Restarted);
+        open(&mut pair, map.term);
+        map = map.confirmed(map.primary).unwrap();
+        assert_eq!(seal(&mut pair, &map), Memory::Intact);
+        let term = map.term;
+        if is_open {
+            open(&mut pair, term);
+        }
+        let extent = Extent { offset: 0, length: UNIT };
+        let (number, floor, payload, missed, origin) = (1, 0, 0, false, None);
+        pair.hear(Message::Put { term, number, floor, extent, payload, missed, doubtful, origin });
+        assert_eq!(pair.said(), [Message::PutDone { term, number, marks: Marks(0) }]);
+        map = map.confirmed(map.primary).unwrap();
+        assert_eq!(seal(&mut pair, &map), memory, "doubtful: {doubtful}, open: {is_open}");
+    }
+}
