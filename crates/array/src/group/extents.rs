@@ -207,6 +207,17 @@ mod tests {
         }
     }
 
+    #[test]
+    fn what_is_around_a_range_has_bytes() {
+        let all = Extent { offset: 2, length: 6 };
+        for (offset, length, around) in
+            [(4, 2, &[(2, 2), (6, 2)][..]), (2, 2, &[(4, 4)]), (6, 2, &[(2, 4)]), (2, 6, &[]), (0, 9, &[])]
+        {
+            let found: Vec<_> = all.around(Extent { offset, length }).map(|e| (e.offset, e.length)).collect();
+            assert_eq!(found, around, "{length} from {offset} on");
+        }
+    }
+
     proptest! {
         #[test]
         fn extents_are_the_bytes_that_were_inserted_and_not_removed(

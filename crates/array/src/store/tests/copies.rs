@@ -352,6 +352,7 @@ fn that_power_was_lost_stays_until_the_group_says_otherwise() {
 #[test]
 fn a_disk_that_failed_is_found_as_one_that_lost_power() {
     let mut world = World::with_copy(4);
+    assert!(!world.store.has_failed());
     world.put(300, false);
     world.harden();
     while let Some((_, effect)) = world.todo.pop() {
@@ -493,4 +494,14 @@ fn nothing_is_written_before_the_disk_says_that_it_is_open() {
         |slot: Slot| Superblock::decode(&world.disk.read(SUPERBLOCKS[slot as usize] / UNIT as u64), slot);
     let superblock = newest(decode(Slot::A), decode(Slot::B)).unwrap().value;
     assert!(!superblock.closed);
+}
+
+#[test]
+fn a_disk_is_announced_when_it_says_that_it_is_open() {
+    let mut world = World::with_copy(12);
+    assert!(world.store.is_announced());
+    world.kill();
+    assert!(!world.store.is_announced());
+    world.run();
+    assert!(world.store.is_announced());
 }
