@@ -1148,20 +1148,23 @@ fn what_happens_to_copies_is_told_by_the_one_that_decides_it() {
         let is_silent = |change: &Change| matches!(change, Change::Dropped { column: of, cause: DropCause::Silent(_) } if *of == column);
         assert!(dropped.len() == 1 && dropped[0].0 == primary && is_silent(&dropped[0].1), "{dropped:?}");
 
+        let copied = |world: &World, node: usize| world.nodes[node].group.as_ref().expect("it runs").copied();
+        let before = copied(&world, primary);
         world.start(away);
         let filled = told(&mut world, 900);
         let [
             (first, Change::FillBegun { column: begun, bytes }),
-            (last, Change::FillEnded { column: ended, bytes: copied, .. }),
+            (last, Change::FillEnded { column: ended, bytes: ended_bytes, .. }),
         ] = filled[..]
         else {
             panic!("seed {seed}: {filled:?}")
         };
         assert_eq!(
             (first, last, begun, ended, bytes),
-            (primary, primary, column, column, copied),
+            (primary, primary, column, column, ended_bytes),
             "seed {seed}"
         );
+        assert_eq!(copied(&world, primary), before + bytes, "seed {seed}");
 
         world.leave(away, 3);
         let dropped = told(&mut world, 20);
@@ -1175,6 +1178,7 @@ fn what_happens_to_copies_is_told_by_the_one_that_decides_it() {
         let moved = told(&mut world, 100);
         let to = Member { node: NodeId(other as u16), incarnation: world.nodes[other].incarnation };
         assert_eq!(moved, [(primary, Change::HandedOver { to, leaves: false })], "seed {seed}");
+        assert!(copied(&world, primary) >= before + bytes, "seed {seed}: what it has done as the primary");
 
         world.crash(other, false);
         world.run(world.now + 900 * MS);

@@ -372,6 +372,27 @@ fn a_disk_that_failed_is_found_as_one_that_lost_power() {
     assert!(world.store.begin(COPY).unwrap().record.is_lossy);
 }
 
+/// Before it says that it is open its superblock may be on its way: the other slot is all there is then.
+#[test]
+fn a_disk_that_fails_says_so_for_copies_and_not_before_it_has_said_that_it_is_open() {
+    let fails = |mut world: World| {
+        let sync = world.ask(Asked::Other);
+        world.with(|store, _, out| store.sync(sync, out));
+        let is_sync = |(_, effect): &(u64, Effect)| matches!(effect, Effect::Sync { .. });
+        let at = world.todo.iter().position(is_sync).unwrap();
+        let (_, Effect::Sync { io }) = world.todo.swap_remove(at) else { unreachable!() };
+        let mut out = Vec::new();
+        world.store.done(io, false, world.now, &mut out);
+        assert!(world.store.has_failed());
+        out.iter().any(|effect| matches!(effect, Effect::WritePages { .. }))
+    };
+    assert!(fails(World::with_copy(13)));
+    assert!(!fails(World::new(13)), "it has no copies");
+    let mut early = World::with_copy(13);
+    early.kill();
+    assert!(!fails(early));
+}
+
 #[test]
 fn a_region_is_missed_until_all_of_it_that_was_missed_is_caught_up() {
     let mut world = World::with_copy(5);
