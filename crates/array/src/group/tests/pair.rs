@@ -18,6 +18,7 @@ const UNIT: u64 = 4096;
 /// No promise of an earlier process is left.
 const BEGIN: Instant = Instant(1 << 50);
 
+#[derive(Clone)]
 struct Pair {
     group: Group<u64>,
     now: Instant,
@@ -37,6 +38,7 @@ struct Pair {
     sent: Vec<Message<u64>>,
     proposed: Vec<Map>,
     changes: Vec<Change>,
+    done: Vec<Token>,
 }
 
 fn member(node: NodeId) -> Member {
@@ -64,7 +66,8 @@ impl Pair {
             origins: Origins::beginning(1),
         };
         let group = Group::new(member(HERE), found, size, timing, Instant(0));
-        let (open, sent, proposed, changes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (open, sent, proposed, changes, done) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
         Self {
             group,
             now: BEGIN,
@@ -78,6 +81,7 @@ impl Pair {
             sent,
             proposed,
             changes,
+            done,
         }
     }
 
@@ -111,6 +115,7 @@ impl Pair {
         while let Some(output) = self.group.poll() {
             match output {
                 Output::ReadMap => self.group.register(self.now, Answer::Read(self.map.clone())),
+                Output::Done { token, result: Ok(_) } => self.done.push(token),
                 Output::Propose(map) => self.proposed.push(map),
                 Output::Changed(change) => self.changes.push(change),
                 Output::Work { op, work: Work::Write { extent, .. } } if self.is_rotten => {
@@ -469,5 +474,33 @@ fn a_column_forgets_by_a_doubtful_copy_and_by_no_other_one() {
         assert_eq!(pair.said(), [Message::PutDone { term, number, marks: Marks(0) }]);
         map = map.confirmed(map.primary).unwrap();
         assert_eq!(seal(&mut pair, &map), memory, "doubtful: {doubtful}, open: {is_open}");
+    }
+}
+
+#[test]
+fn what_a_column_says_of_an_earlier_term_is_void() {
+    let mut pair = Pair::serving(GroupTiming::default());
+    let before = pair.map.term;
+    pair.next_term();
+    let term = pair.map.term;
+    let number = pair.write(5, 1)[0];
+    pair.group.command(pair.now, Token(6), Command::Flush);
+    let says = [
+        |term, number| Message::PutDone { term, number, marks: Marks(0) },
+        |term, number| Message::Hardened { term, number: number + 1 },
+        |term, _| Message::Restarted { term },
+        |term, _| Message::Failed { term },
+        |term, _| Message::Outdated { term },
+    ];
+    for message in says {
+        pair.hear(message(before, number));
+        assert_eq!((&pair.done[..], &pair.proposed[..]), (&[][..], &[][..]), "{:?}", message(before, number));
+    }
+    says[..2].iter().for_each(|message| pair.hear(message(term, number)));
+    assert_eq!(pair.done, [Token(5), Token(6)]);
+    for message in &says[2..] {
+        let mut pair = pair.clone();
+        pair.hear(message(term, number));
+        assert_eq!(pair.proposed.len(), 1, "{:?}", message(term, number));
     }
 }

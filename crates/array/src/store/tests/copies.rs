@@ -484,6 +484,32 @@ fn a_plain_column_that_may_be_dirty_on_a_closed_disk_is_unsure_and_a_copy_is_not
 }
 
 #[test]
+fn a_column_that_goes_takes_what_is_known_of_its_regions_with_it_and_of_no_other_ones() {
+    let unsure = |world: &World| world.store.unsure().map(|(key, ..)| key).collect::<Vec<_>>();
+    for (gone, other) in [(KEY, COPY), (COPY, KEY)] {
+        let mut world = World::with_copy(14);
+        world.begin_write(5);
+        world.put(300, false);
+        world.run();
+        world.kill();
+        world.run();
+        assert_eq!(unsure(&world), [KEY, COPY]);
+        let remove = world.ask(Asked::Other);
+        world.with(|store, now, out| store.remove_column(remove, gone, now, out));
+        world.run();
+        assert_eq!(unsure(&world), [other]);
+        let column = Column { mirrored: true, ..column(gone.column, 1) };
+        let create = world.ask(Asked::Other);
+        world.with(|store, now, out| store.create_column(create, column, 1, now, out));
+        world.run();
+        assert_eq!(unsure(&world), [other]);
+        assert!(world.store.begin(gone).unwrap().dirty.is_empty());
+        let dirty = world.store.begin(COPY).unwrap().dirty;
+        assert_eq!(dirty, if gone == KEY { extents(1 << 20, 2 << 20) } else { Extents::default() });
+    }
+}
+
+#[test]
 fn plain_columns_are_no_groups() {
     let mut world = World::with_copy(7);
     assert_eq!(world.store.begin(KEY), None);
