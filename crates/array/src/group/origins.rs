@@ -186,6 +186,10 @@ mod tests {
         origins.insert(origin(4, 3, 5));
         assert_eq!(origins.known(&origin(1, 1, 4)), Known::Answered);
         assert_eq!(origins.known(&origin(3, 3, 5)), Known::Applied);
+        let client = origin(1, 1, 5).client;
+        assert_eq!((origins.oldest(client), origins.oldest(Client { shard: 1, ..client })), (3, 0));
+        let applied = [0, 3, 4, 5].map(|oldest| origins.applied_from(client, oldest));
+        assert_eq!(applied, [2, 2, 1, 0]);
     }
 
     #[test]

@@ -504,3 +504,28 @@ fn what_a_column_says_of_an_earlier_term_is_void() {
         assert_eq!(pair.proposed.len(), 1, "{:?}", message(term, number));
     }
 }
+
+/// The own disk is slow, and is sealed after the other one's.
+#[test]
+fn a_column_that_has_opened_what_the_own_one_was_not_sealed_for_is_filled_whole() {
+    for (in_sync_epoch, since) in [(8, 0), (4, 3)] {
+        let record = Record { generation: 1, sealed_epoch: 5, in_sync_epoch: 5, is_lossy: false };
+        let mut pair = Pair::with_record(HERE, GroupTiming::default(), record);
+        (pair.map.term.epoch, pair.map.since) = (12, 12);
+        let (disk, node, state) = (Uuid([3; 16]), NodeId(2), State::Stale { since: 3 });
+        pair.map.columns.push(MapColumn { disk, node, state, marks: Marks(0) });
+        pair.report.sealed_before = Term { generation: 1, epoch: 9 };
+        pair.report.in_sync_epoch = 5;
+        pair.works = false;
+        pair.tick();
+        pair.works = true;
+        pair.open.drain(..).for_each(|(op, _)| pair.group.done(pair.now, op, Ok(None)));
+        pair.settle();
+        pair.begin();
+        let here = Message::Here { disk, generation: 1, in_sync_epoch, marks: Marks(0) };
+        pair.group.receive(pair.now, node, here);
+        pair.settle();
+        pair.take();
+        assert_eq!(pair.map.columns[2].state, State::Fill { since }, "in sync in {in_sync_epoch}");
+    }
+}
