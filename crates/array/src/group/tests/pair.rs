@@ -368,7 +368,7 @@ fn a_group_is_handed_over_when_the_commands_that_have_begun_are_done() {
         }
         pair.settle();
         let to: Vec<_> = pair.proposed.iter().map(|map| map.primary.node).collect();
-        assert_eq!(to, [THERE], "{command:?} is done");
+        assert_eq!((&to[..], &pair.done[..]), (&[THERE][..], &[Token(1)][..]), "{command:?} is done");
     }
 }
 
@@ -528,4 +528,24 @@ fn a_column_that_has_opened_what_the_own_one_was_not_sealed_for_is_filled_whole(
         pair.take();
         assert_eq!(pair.map.columns[2].state, State::Fill { since }, "in sync in {in_sync_epoch}");
     }
+}
+
+#[test]
+fn a_range_is_verified_when_each_column_has_said_so_of_itself() {
+    let mut pair = Pair::serving(GroupTiming::default());
+    pair.works = false;
+    let extent = Extent { offset: 0, length: UNIT };
+    pair.group.command(pair.now, Token(1), Command::Verify { extent });
+    pair.settle();
+    let said = pair.said();
+    let [Message::Verify { term, number, .. }] = said[..] else { panic!("{said:?}") };
+    // The own column is asked first.
+    for number in [number - 1, number] {
+        pair.hear(Message::Verified { term, number });
+        assert_eq!(pair.done, []);
+    }
+    let Some((op, Work::Verify { .. })) = pair.open.pop() else { panic!("{:?}", pair.open) };
+    pair.group.done(pair.now, op, Ok(None));
+    pair.settle();
+    assert_eq!(pair.done, [Token(1)]);
 }
