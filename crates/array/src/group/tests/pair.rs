@@ -8,8 +8,8 @@ use cards_layout::format::Uuid;
 
 use crate::group::{
     Answer, Change, Client, Command, Disk, DropCause, Extent, Extents, Group, GroupTiming, Map, MapColumn,
-    Marks, Member, Memory, Message, Op, Origins, Output, Record, Report, Size, State, Term, Token, Work,
-    WorkError,
+    Marks, Member, Memory, Message, Op, Origin, Origins, Output, Record, Report, Size, State, Term, Token,
+    Work, WorkError,
 };
 
 const HERE: NodeId = NodeId(0);
@@ -548,4 +548,43 @@ fn a_range_is_verified_when_each_column_has_said_so_of_itself() {
     pair.group.done(pair.now, op, Ok(None));
     pair.settle();
     assert_eq!(pair.done, [Token(1)]);
+}
+
+#[test]
+fn commands_of_other_places_and_reads_of_the_same_one_wait_for_no_read() {
+    let mut pair = Pair::serving(GroupTiming::default());
+    pair.works = false;
+    let extent = |unit| Extent { offset: unit * UNIT, length: UNIT };
+    let write = |unit| Command::Write { extent: extent(unit), payload: 0, origin: None };
+    let read = |unit| Command::Read { extent: extent(unit) };
+    let commands = [read(0), read(0), read(5), write(9), write(0)];
+    for (token, command) in commands.into_iter().enumerate() {
+        pair.group.command(pair.now, Token(token as u64), command);
+    }
+    pair.settle();
+    let begun: Vec<_> = pair.open.iter().map(|(_, work)| work.clone()).collect();
+    let asked = |unit| Work::Read { extent: extent(unit) };
+    let written = |unit| Work::Write { extent: extent(unit), payload: 0, missed: false };
+    assert_eq!(begun, [asked(0), asked(0), asked(5), written(9)]);
+    (0..2).for_each(|_| pair.has_read(extent(0), Ok(Some(0))));
+    assert_eq!(pair.open.last().map(|(_, work)| work.clone()), Some(written(0)));
+}
+
+/// None of them knows more commands than the primary has counted.
+#[test]
+fn columns_are_told_the_most_that_a_client_has_said_of_what_it_repeats_no_more() {
+    let mut pair = Pair::serving(GroupTiming::default());
+    let client = Client { member: member(NodeId(7)), shard: 0 };
+    let mut told = Vec::new();
+    for (request, oldest) in [(5, 4), (6, 1), (7, 6)] {
+        let origin = Some(Origin { client, request, oldest, first_epoch: 1 });
+        let extent = Extent { offset: request * UNIT, length: UNIT };
+        pair.group.command(pair.now, Token(request), Command::Write { extent, payload: 0, origin });
+        pair.settle();
+        told.extend(pair.said().into_iter().filter_map(|message| match message {
+            Message::Put { origin, .. } => origin.map(|origin| (origin.request, origin.oldest)),
+            _ => None,
+        }));
+    }
+    assert_eq!(told, [(5, 4), (6, 4), (7, 6)]);
 }
