@@ -150,6 +150,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_name_is_printed_as_it_was_written() {
+        let name: Name = "disk-3.a_B".parse().unwrap();
+        assert_eq!(name.to_string(), "disk-3.a_B");
+    }
+
+    #[test]
     fn the_rack_is_all_but_the_host() {
         let racks = ["n1", "rack3/n1", "hall2/rack3/n1"].map(|text| {
             let domain: Domain = text.parse().unwrap();

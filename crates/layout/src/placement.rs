@@ -326,7 +326,8 @@ impl Request<'_> {
         }
         for (level, survives) in [(Level::Host, "hosts, not racks"), (Level::Disk, "disks, not hosts")] {
             let distinct: BTreeSet<_> = self.disks.iter().map(|disk| disk.domain_at(level)).collect();
-            if level < self.level && distinct.len() >= needs {
+            // None at this level, or at a coarser one: these have no more domains.
+            if distinct.len() >= needs {
                 remedies.push(format!("--domain {} (survives {survives})", level.name()));
                 break;
             }

@@ -109,3 +109,22 @@ impl fmt::Display for DropCause {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::string::ToString as _;
+
+    use super::*;
+
+    #[test]
+    fn why_a_copy_was_dropped_is_said_for_each_cause_and_after_how_long() {
+        let time = Duration::from_millis(2460);
+        let timed = [DropCause::Silent, DropCause::Unconfirmed, DropCause::Unread, DropCause::Stuck];
+        let timed = timed.map(|cause| cause(time).to_string());
+        assert!(timed.iter().all(|text| text.contains(" 2.5 s")), "{timed:?}");
+        let others = [DropCause::Ended, DropCause::Restarted, DropCause::Outdated, DropCause::Unfit];
+        let all: BTreeSet<_> = others.map(|cause| cause.to_string()).into_iter().chain(timed).collect();
+        assert!(all.len() == 8 && !all.contains(""), "{all:?}");
+    }
+}

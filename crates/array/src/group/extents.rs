@@ -187,6 +187,37 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn what_grows_one_by_one_has_room_for_others_when_it_was_joined() {
+        for (count, joined) in [(8, 8), (9, 6), (20, 6)] {
+            let mut set: Extents = (0..count).map(|i| Extent { offset: 2 * i, length: 1 }).collect();
+            set.bound(8);
+            assert_eq!(set.len(), joined, "of {count}");
+        }
+    }
+
+    #[test]
+    fn a_range_is_left_out_only_if_it_would_be_one_more_than_is_allowed() {
+        let mut set = Extents::default();
+        // The last ones touch others, which are no more by that.
+        for (offset, length, ranges) in [(0, 1, 1), (4, 1, 2), (8, 1, 3), (12, 1, 3), (5, 1, 3), (1, 3, 2)] {
+            let extent = Extent { offset, length };
+            set.insert_within(extent, 3);
+            assert_eq!((set.len(), set.overlaps(extent)), (ranges, offset != 12), "{extent:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_around_a_range_has_bytes() {
+        let all = Extent { offset: 2, length: 6 };
+        for (offset, length, around) in
+            [(4, 2, &[(2, 2), (6, 2)][..]), (2, 2, &[(4, 4)]), (6, 2, &[(2, 4)]), (2, 6, &[]), (0, 9, &[])]
+        {
+            let found: Vec<_> = all.around(Extent { offset, length }).map(|e| (e.offset, e.length)).collect();
+            assert_eq!(found, around, "{length} from {offset} on");
+        }
+    }
+
     proptest! {
         #[test]
         fn extents_are_the_bytes_that_were_inserted_and_not_removed(

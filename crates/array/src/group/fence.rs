@@ -235,4 +235,14 @@ mod tests {
         assert!(promise.renew(ms(204), member(1), Term { epoch: 5, ..term }, &TIMING));
         assert_eq!(promise.blocks(ms(205), NodeId(2)), Some(ms(354)));
     }
+
+    #[test]
+    fn only_the_last_eight_beacons_can_be_acknowledged() {
+        let mut right = Right::default();
+        let sequences: [u64; 9] = core::array::from_fn(|i| right.beacon(ms(10 * i as u64)));
+        right.acknowledge(NodeId(1), sequences[0]);
+        assert_eq!(right.ends([NodeId(1)].into_iter(), &TIMING), Instant(0));
+        right.acknowledge(NodeId(1), sequences[1]);
+        assert_eq!(right.ends([NodeId(1)].into_iter(), &TIMING), ms(110));
+    }
 }

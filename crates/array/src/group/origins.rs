@@ -141,7 +141,7 @@ impl Origins {
     fn is_over(&self, member: Member) -> bool {
         let last = Client { member: Member { incarnation: u64::MAX, ..member }, shard: u16::MAX };
         let later = (Excluded(Client { member, shard: u16::MAX }), Included(last));
-        member.incarnation < u64::MAX && self.clients.range(later).next().is_some()
+        self.clients.range(later).next().is_some()
     }
 
     /// The number below which the client repeats no command, as far as is known.
@@ -186,6 +186,10 @@ mod tests {
         origins.insert(origin(4, 3, 5));
         assert_eq!(origins.known(&origin(1, 1, 4)), Known::Answered);
         assert_eq!(origins.known(&origin(3, 3, 5)), Known::Applied);
+        let client = origin(1, 1, 5).client;
+        assert_eq!((origins.oldest(client), origins.oldest(Client { shard: 1, ..client })), (3, 0));
+        let applied = [0, 3, 4, 5].map(|oldest| origins.applied_from(client, oldest));
+        assert_eq!(applied, [2, 2, 1, 0]);
     }
 
     #[test]
@@ -203,6 +207,7 @@ mod tests {
         assert_eq!(origins.known(&of(3, 1, 7, 6)), Known::Answered);
         assert_eq!(origins.known(&of(3, 1, 1, 8)), Known::Answered, "its process is gone");
         assert_eq!(origins.known(&of(3, 2, 1, 8)), Known::New);
+        assert_eq!(origins.known(&of(3, u64::MAX, u16::MAX, 8)), Known::New, "there is no later one");
         let before = origins.clone();
         origins.insert(of(3, 1, 1, 8));
         assert_eq!(origins, before);

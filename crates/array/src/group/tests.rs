@@ -3,6 +3,7 @@
 mod directed;
 mod history;
 mod media;
+mod pair;
 mod random;
 mod room;
 mod runs;

@@ -117,4 +117,17 @@ mod tests {
         assert_eq!(idle(2, Some(200)), [3, 4]);
         assert_eq!(idle(2, Some(300)), [3, 4, 5]);
     }
+
+    /// Time does not tell them apart.
+    #[test]
+    fn the_region_that_was_written_last_is_the_hottest() {
+        let mut regions = Regions::default();
+        for number in [3, 4, 5] {
+            let region = Region { bit: Bit::Set, writers: 0, at: 0, turn: 0, settled: false };
+            regions.map.insert(number, region);
+        }
+        [4, 5, 3, 5, 4].into_iter().for_each(|number| regions.touch(number, 100));
+        let idle = |hot| regions.idle(100, hot, None).into_iter().collect::<Vec<_>>();
+        assert_eq!((idle(1), idle(2)), ([3, 5].into(), [3].into()));
+    }
 }

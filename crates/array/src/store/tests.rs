@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use std::println;
 
 use cards_layout::format::{
-    Column, RegionMap, SUMS, SUPERBLOCKS, Sizes, Slot, Sum, Superblock, UNIT, Uuid, crc32c, newest,
+    COLUMNS, Column, RegionMap, SUMS, SUPERBLOCKS, Sizes, Slot, Sum, Superblock, UNIT, Uuid, crc32c, newest,
 };
 
 mod copies;
@@ -861,6 +861,28 @@ fn a_column_grows_within_its_last_piece_and_not_beyond_the_disk() {
     assert!(out.iter().any(|effect| matches!(effect, Effect::Answer { result, .. } if *result == busy)));
 }
 
+/// One that is on its way has its place, too.
+#[test]
+fn a_table_of_columns_that_is_full_takes_no_other_one() {
+    let mut world = World::new(15);
+    let create = |world: &mut World, number| {
+        let ticket = world.ask(Asked::Other);
+        world.with(|store, now, out| store.create_column(ticket, column(number, 0), 0, now, out));
+    };
+    let last = COLUMNS as u8 - 1;
+    for number in 1..last {
+        create(&mut world, number);
+        world.run();
+    }
+    create(&mut world, last);
+    let mut out = Vec::new();
+    world.store.create_column(Ticket(u64::MAX), column(last + 1, 0), 0, 0, &mut out);
+    let refused = Effect::Answer { ticket: Ticket(u64::MAX), result: Err(StoreError::NoColumns) };
+    assert_eq!(out, [refused]);
+    world.run();
+    assert_eq!(world.store.columns().count(), COLUMNS);
+}
+
 #[test]
 fn refusals_name_what_is_missing() {
     let mut world = World::new(7);
@@ -1184,6 +1206,21 @@ fn pieces_whose_column_is_not_durably_gone_are_not_cleared() {
     assert!(!world.todo.iter().any(|(_, effect)| is_clear(effect)), "the other column may come back");
     world.run();
     assert_eq!(content(&world.store), (vec![(1, 8 << 20)], 1));
+}
+
+#[test]
+fn a_page_is_written_to_the_slot_that_is_not_the_last_one() {
+    let mut store = open(&formatted(), 0, &mut Vec::new()).unwrap();
+    for page in [
+        tables::Page::Superblock,
+        tables::Page::Pieces(0),
+        tables::Page::Columns(0),
+        tables::Page::Regions(RegionMap::Dirty, 0),
+        tables::Page::Regions(RegionMap::Missed, 0),
+    ] {
+        let places: [u64; 4] = core::array::from_fn(|_| store.tables.encode(page).0);
+        assert!(places[0] != places[1] && places[..2] == places[2..], "{page:?}: {places:?}");
+    }
 }
 
 /// Daemons that are killed as soon as they have written something, and then the power goes: of each page one slot is whole.

@@ -159,6 +159,31 @@ fn every_byte_of_small_volumes_is_in_exactly_one_place() {
     }
 }
 
+/// Two groups of two rows, each of three chunks of 12 KiB, side by side and one after the other.
+#[test]
+fn a_place_beyond_a_row_a_chunk_or_a_group_is_no_byte_of_the_volume() {
+    let (chunk, row) = (12 * KIB, 36 << 10);
+    let group = 2 * row;
+    for (spread, bundle) in [
+        (Spread::Striped { groups: 2, size: 2 * group }, Some(row)),
+        (Spread::Concatenated { groups: vec![group, group] }, None),
+    ] {
+        let shape = Shape::Parity { data: 3, parity: 1 };
+        let parameters = Parameters { shape, spread, block: 4 * KIB, chunk: Some(chunk), bundle };
+        let geometry = Geometry::new(parameters).unwrap();
+        let last = Location { group: 0, row: 1, chunk: 2, within: chunk - 1 };
+        assert!(geometry.offset(last).is_some());
+        for beyond in [
+            Location { row: 0, chunk: 3, within: 0, ..last },
+            Location { row: 0, chunk: 0, within: chunk, ..last },
+            Location { row: 2, chunk: 0, within: 0, ..last },
+            Location { group: 2, row: 0, chunk: 0, within: 0 },
+        ] {
+            assert_eq!(geometry.offset(beyond), None, "{beyond:?}");
+        }
+    }
+}
+
 #[test]
 fn left_symmetric_rotation_is_as_in_the_books() {
     let shape = Shape::Parity { data: 3, parity: 1 };

@@ -181,6 +181,12 @@ fn refusals_have_the_arithmetic_and_the_remedy() {
 }
 
 #[test]
+fn a_disk_has_room_if_it_has_a_piece() {
+    let disks = [disk(1, 'a', GIB, None), disk(2, 'a', GIB, None)];
+    assert_eq!(request("linear", &disks).place().unwrap().groups.len(), 2);
+}
+
+#[test]
 fn a_map_made_by_hand_is_held_to_the_same_rules() {
     let disks = [disk(1, 'a', TIB, None), disk(1, 'b', TIB, None), disk(2, 'a', TIB, None)];
     let request = request("raid1:2", &disks);

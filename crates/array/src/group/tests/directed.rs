@@ -212,6 +212,23 @@ fn a_disk_is_as_old_as_the_map_that_another_column_has_opened() {
     });
 }
 
+/// The same, and its node takes over before the other one is there.
+#[test]
+fn a_primary_whose_disk_was_put_back_finds_that_another_column_has_opened_more() {
+    finds(Mistake::IgnoreMarks, |seed, mistake| {
+        let (mut world, old, sound) = with_image(seed, NEVER, mistake);
+        world.start(old);
+        let until = world.now + 10 * LEASE;
+        while world.register.primary.node != NodeId(old as u16) && world.now < until {
+            world.run(world.now + MS / 10);
+        }
+        world.start(sound);
+        world.run(world.now + 10 * LEASE);
+        each_serves(&mut world);
+        world.wrong
+    });
+}
+
 /// The same, and its node is alone at first: the register was told that the map was opened.
 #[test]
 fn a_disk_is_as_old_as_the_map_that_was_opened_last() {
@@ -1153,20 +1170,23 @@ fn what_happens_to_copies_is_told_by_the_one_that_decides_it() {
         let is_silent = |change: &Change| matches!(change, Change::Dropped { column: of, cause: DropCause::Silent(_) } if *of == column);
         assert!(dropped.len() == 1 && dropped[0].0 == primary && is_silent(&dropped[0].1), "{dropped:?}");
 
+        let copied = |world: &World, node: usize| world.nodes[node].group.as_ref().expect("it runs").copied();
+        let before = copied(&world, primary);
         world.start(away);
         let filled = told(&mut world, 900);
         let [
             (first, Change::FillBegun { column: begun, bytes }),
-            (last, Change::FillEnded { column: ended, bytes: copied, .. }),
+            (last, Change::FillEnded { column: ended, bytes: ended_bytes, .. }),
         ] = filled[..]
         else {
             panic!("seed {seed}: {filled:?}")
         };
         assert_eq!(
             (first, last, begun, ended, bytes),
-            (primary, primary, column, column, copied),
+            (primary, primary, column, column, ended_bytes),
             "seed {seed}"
         );
+        assert_eq!(copied(&world, primary), before + bytes, "seed {seed}");
 
         world.leave(away, 3);
         let dropped = told(&mut world, 20);
@@ -1180,6 +1200,7 @@ fn what_happens_to_copies_is_told_by_the_one_that_decides_it() {
         let moved = told(&mut world, 100);
         let to = Member { node: NodeId(other as u16), incarnation: world.nodes[other].incarnation };
         assert_eq!(moved, [(primary, Change::HandedOver { to, leaves: false })], "seed {seed}");
+        assert!(copied(&world, primary) >= before + bytes, "seed {seed}: what it has done as the primary");
 
         world.crash(other, false);
         world.run(world.now + 900 * MS);

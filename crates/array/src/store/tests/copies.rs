@@ -354,6 +354,7 @@ fn that_power_was_lost_stays_until_the_group_says_otherwise() {
 #[test]
 fn a_disk_that_failed_is_found_as_one_that_lost_power() {
     let mut world = World::with_copy(4);
+    assert!(!world.store.has_failed());
     world.put(300, false);
     world.harden();
     while let Some((_, effect)) = world.todo.pop() {
@@ -371,6 +372,27 @@ fn a_disk_that_failed_is_found_as_one_that_lost_power() {
     assert!(world.store.has_failed());
     world.kill();
     assert!(world.store.begin(COPY, true).unwrap().record.is_lossy);
+}
+
+/// Before it says that it is open its superblock may be on its way: the other slot is all there is then.
+#[test]
+fn a_disk_that_fails_says_so_for_copies_and_not_before_it_has_said_that_it_is_open() {
+    let fails = |mut world: World| {
+        let sync = world.ask(Asked::Other);
+        world.with(|store, _, out| store.sync(sync, out));
+        let is_sync = |(_, effect): &(u64, Effect)| matches!(effect, Effect::Sync { .. });
+        let at = world.todo.iter().position(is_sync).unwrap();
+        let (_, Effect::Sync { io }) = world.todo.swap_remove(at) else { unreachable!() };
+        let mut out = Vec::new();
+        world.store.done(io, false, world.now, &mut out);
+        assert!(world.store.has_failed());
+        out.iter().any(|effect| matches!(effect, Effect::WritePages { .. }))
+    };
+    assert!(fails(World::with_copy(13)));
+    assert!(!fails(World::new(13)), "it has no copies");
+    let mut early = World::with_copy(13);
+    early.kill();
+    assert!(!fails(early));
 }
 
 #[test]
@@ -460,6 +482,79 @@ fn a_column_that_is_alone_in_its_group_keeps_data_whose_checksums_are_damaged() 
 }
 
 #[test]
+fn what_is_dirty_or_missed_ends_with_the_column() {
+    let mut world = World::new(9);
+    let bytes = (3 << 20) + UNIT as u64;
+    let column = Column { mirrored: true, bytes, ..column(COPY.column, 1) };
+    let ticket = world.ask(Asked::Other);
+    world.with(|store, now, out| store.create_column(ticket, column, 1, now, out));
+    world.run();
+    world.put(768, true);
+    world.run();
+    world.kill();
+    let found = world.store.begin(COPY).unwrap();
+    let last = extents(3 << 20, bytes);
+    assert_eq!((&found.dirty, &found.missed), (&last, &last));
+}
+
+/// A group knows a disk that was put back by that.
+#[test]
+fn a_disk_has_counted_what_it_noted_as_dirty_when_the_next_process_opens_it() {
+    let mut world = World::with_copy(10);
+    let before = world.store.marks();
+    world.put(300, false);
+    world.run();
+    let after = world.store.marks();
+    assert!(after > before, "{before:?}, {after:?}");
+    world.kill();
+    assert_eq!((world.store.marks(), world.store.begin(COPY).unwrap().marks), (after, after));
+}
+
+/// Its map of dirty regions is damaged: each may be one of them. What others may not have is compared with them, and has its checksums.
+#[test]
+fn a_plain_column_that_may_be_dirty_on_a_closed_disk_is_unsure_and_a_copy_is_not() {
+    let mut world = World::with_copy(11);
+    world.close();
+    let sizes = *world.store.sizes();
+    for slot in [Slot::A, Slot::B] {
+        let page = sizes.region_page_at(RegionMap::Dirty, 0, slot) / UNIT as u64;
+        let mut bytes = world.disk.read(page);
+        bytes[77] ^= 1;
+        world.disk.write(page, bytes);
+    }
+    world.kill();
+    let unsure: BTreeSet<_> = world.store.unsure().map(|(key, offset, _)| (key, offset >> 20)).collect();
+    assert_eq!(unsure, (0..8).map(|region| (KEY, region)).collect());
+    assert_eq!(world.store.begin(COPY).unwrap().dirty, extents(0, 4 << 20));
+}
+
+#[test]
+fn a_column_that_goes_takes_what_is_known_of_its_regions_with_it_and_of_no_other_ones() {
+    let unsure = |world: &World| world.store.unsure().map(|(key, ..)| key).collect::<Vec<_>>();
+    for (gone, other) in [(KEY, COPY), (COPY, KEY)] {
+        let mut world = World::with_copy(14);
+        world.begin_write(5);
+        world.put(300, false);
+        world.run();
+        world.kill();
+        world.run();
+        assert_eq!(unsure(&world), [KEY, COPY]);
+        let remove = world.ask(Asked::Other);
+        world.with(|store, now, out| store.remove_column(remove, gone, now, out));
+        world.run();
+        assert_eq!(unsure(&world), [other]);
+        let column = Column { mirrored: true, ..column(gone.column, 1) };
+        let create = world.ask(Asked::Other);
+        world.with(|store, now, out| store.create_column(create, column, 1, now, out));
+        world.run();
+        assert_eq!(unsure(&world), [other]);
+        assert!(world.store.begin(gone).unwrap().dirty.is_empty());
+        let dirty = world.store.begin(COPY).unwrap().dirty;
+        assert_eq!(dirty, if gone == KEY { extents(1 << 20, 2 << 20) } else { Extents::default() });
+    }
+}
+
+#[test]
 fn plain_columns_are_no_groups() {
     let mut world = World::with_copy(7);
     assert_eq!(world.store.begin(KEY, true), None);
@@ -491,4 +586,14 @@ fn nothing_is_written_before_the_disk_says_that_it_is_open() {
         |slot: Slot| Superblock::decode(&world.disk.read(SUPERBLOCKS[slot as usize] / UNIT as u64), slot);
     let superblock = newest(decode(Slot::A), decode(Slot::B)).unwrap().value;
     assert!(!superblock.closed);
+}
+
+#[test]
+fn a_disk_is_announced_when_it_says_that_it_is_open() {
+    let mut world = World::with_copy(12);
+    assert!(world.store.is_announced());
+    world.kill();
+    assert!(!world.store.is_announced());
+    world.run();
+    assert!(world.store.is_announced());
 }

@@ -1,0 +1,590 @@
+//! The group at one node of two: what the other node says, when a disk has done something, and what time it is, says a test.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use cards_core::{Duration, Instant, NodeId};
+use cards_layout::format::Uuid;
+
+use crate::group::{
+    Answer, Change, Client, Command, Disk, DropCause, Extent, Extents, Group, GroupTiming, Map, MapColumn,
+    Marks, Member, Memory, Message, Op, Origin, Origins, Output, Record, Report, Size, State, Term, Token,
+    Work, WorkError,
+};
+
+const HERE: NodeId = NodeId(0);
+const THERE: NodeId = NodeId(1);
+const UNIT: u64 = 4096;
+/// No promise of an earlier process is left.
+const BEGIN: Instant = Instant(1 << 50);
+
+#[derive(Clone)]
+struct Pair {
+    group: Group<u64>,
+    now: Instant,
+    /// What the register holds.
+    map: Map,
+    /// The disk does at once what it is asked for.
+    works: bool,
+    /// And reads, if it does.
+    reads: bool,
+    /// The units around what is written do not fit their checksums.
+    is_rotten: bool,
+    /// The other node is sealed, and opens the term, when it is told so.
+    answers: bool,
+    open: Vec<(Op, Work<u64>)>,
+    /// What the other column has.
+    report: Report,
+    sent: Vec<Message<u64>>,
+    proposed: Vec<Map>,
+    changes: Vec<Change>,
+    done: Vec<Token>,
+}
+
+fn member(node: NodeId) -> Member {
+    Member { node, incarnation: 1 }
+}
+
+impl Pair {
+    /// A process that was just started.
+    fn new(primary: NodeId, timing: GroupTiming) -> Self {
+        Self::with_record(primary, timing, Record::default())
+    }
+
+    fn with_record(primary: NodeId, timing: GroupTiming, record: Record) -> Self {
+        let disks = [(Uuid([1; 16]), HERE), (Uuid([2; 16]), THERE)];
+        let map = Map::first(Uuid([9; 16]), 0, member(primary), &disks).unwrap();
+        let (dirty, missed) = (Extents::default(), Extents::default());
+        let found = Disk { disk: disks[0].0, record, dirty, missed, marks: Marks(0) };
+        let size = Size { bytes: 64 * UNIT, copy_bytes: 2 * UNIT, unit_bytes: UNIT };
+        let report = Report {
+            memory: Memory::Intact,
+            sealed_before: Term::default(),
+            in_sync_epoch: 0,
+            unstable: Extents::default(),
+            missed: Extents::default(),
+            origins: Origins::beginning(1),
+        };
+        let group = Group::new(member(HERE), found, size, timing, Instant(0));
+        let (open, sent, proposed, changes, done) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self {
+            group,
+            now: BEGIN,
+            map,
+            works: true,
+            reads: true,
+            is_rotten: false,
+            answers: true,
+            open,
+            report,
+            sent,
+            proposed,
+            changes,
+            done,
+        }
+    }
+
+    /// The primary, which serves.
+    fn serving(timing: GroupTiming) -> Self {
+        let mut pair = Self::new(HERE, timing);
+        pair.begin();
+        pair
+    }
+
+    /// The process, which the register's map names, becomes the primary, and serves.
+    fn begin(&mut self) {
+        self.tick();
+        self.group.cards_void(self.now);
+        self.tick();
+        assert!(self.group.serves(self.now));
+    }
+
+    /// Time passes as far as something is to be done now.
+    fn tick(&mut self) {
+        self.group.timeout(self.now);
+        self.settle();
+    }
+
+    fn hear(&mut self, message: Message<u64>) {
+        self.group.receive(self.now, THERE, message);
+        self.settle();
+    }
+
+    fn settle(&mut self) {
+        while let Some(output) = self.group.poll() {
+            match output {
+                Output::ReadMap => self.group.register(self.now, Answer::Read(self.map.clone())),
+                Output::Done { token, result: Ok(_) } => self.done.push(token),
+                Output::Propose(map) => self.proposed.push(map),
+                Output::Changed(change) => self.changes.push(change),
+                Output::Work { op, work: Work::Write { extent, .. } } if self.is_rotten => {
+                    self.group.done(self.now, op, Err(WorkError::Damaged(extent)));
+                }
+                Output::Work { op, work }
+                    if self.works && (self.reads || !matches!(work, Work::Read { .. })) =>
+                {
+                    let bytes = matches!(work, Work::Read { .. }).then_some(0);
+                    self.group.done(self.now, op, Ok(bytes));
+                }
+                Output::Work { op, work } => self.open.push((op, work)),
+                Output::Send { to: THERE, message: Message::Beacon { member, sequence, .. } } => {
+                    self.group.receive(self.now, THERE, Message::BeaconAck { member, sequence });
+                }
+                Output::Send { message: Message::Seal(map), .. } if self.answers => {
+                    let report = Box::new(self.report.clone());
+                    self.report.sealed_before = map.term;
+                    let message = Message::Sealed { term: map.term, report };
+                    self.group.receive(self.now, THERE, message);
+                }
+                Output::Send { message: Message::Open { term, .. }, .. } if self.answers => {
+                    self.report.in_sync_epoch = term.epoch;
+                    self.group.receive(self.now, THERE, Message::Opened { term });
+                }
+                Output::Send { message, .. } => self.sent.push(message),
+                _ => {}
+            }
+        }
+    }
+
+    /// The register holds the map that was proposed.
+    fn take(&mut self) {
+        self.map = self.proposed.pop().expect("a proposal");
+        self.group.register(self.now, Answer::Taken);
+        self.settle();
+    }
+
+    /// The next term begins some time later: nothing else changes. What the other node is told then is to be seen.
+    fn next_term(&mut self) {
+        while self.proposed.is_empty() {
+            self.now = self.group.next_timeout(self.now);
+            self.tick();
+        }
+        self.take();
+    }
+
+    /// The disk has read.
+    fn has_read(&mut self, extent: Extent, result: Result<Option<u64>, WorkError>) {
+        let at = self.open.iter().position(|(_, work)| *work == Work::Read { extent });
+        let (op, _) =
+            self.open.swap_remove(at.unwrap_or_else(|| panic!("no read of {extent:?}: {:?}", self.open)));
+        self.group.done(self.now, op, result);
+        self.settle();
+    }
+
+    /// A client writes so many units; the numbers of what is written at the other column.
+    fn write(&mut self, first: u64, units: u64) -> Vec<u64> {
+        let extent = Extent { offset: first * UNIT, length: units * UNIT };
+        let command = Command::Write { extent, payload: first, origin: None };
+        self.group.command(self.now, Token(first), command);
+        self.settle();
+        self.said()
+            .iter()
+            .filter_map(|message| match message {
+                Message::Put { number, .. } => Some(*number),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// What was said to the other node since this was asked last.
+    fn said(&mut self) -> Vec<Message<u64>> {
+        core::mem::take(&mut self.sent)
+    }
+}
+
+#[test]
+fn a_column_is_sealed_for_no_map_that_has_another_disk_in_its_place_or_gives_it_no_writes() {
+    let changes: [fn(&mut MapColumn); 2] =
+        [|column| column.disk = Uuid([7; 16]), |column| column.state = State::Stale { since: 1 }];
+    for change in changes {
+        let mut pair = Pair::new(THERE, GroupTiming::default());
+        pair.works = false;
+        let mut map = pair.map.clone();
+        change(&mut map.columns[0]);
+        pair.hear(Message::Seal(Box::new(map)));
+        assert_eq!((&pair.open, &pair.sent), (&[].into(), &[].into()));
+        pair.hear(Message::Seal(Box::new(pair.map.clone())));
+        assert!(matches!(pair.open[..], [(_, Work::SetRecord(_))]), "{:?}", pair.open);
+    }
+}
+
+/// A primary that seals a column asks again until that has an answer: what it asks besides need not say the same.
+#[test]
+fn a_column_that_is_being_sealed_says_nothing_to_a_beacon_of_that_term() {
+    let mut pair = Pair::new(THERE, GroupTiming::default());
+    pair.works = false;
+    let (term, primary) = (pair.map.term, pair.map.primary);
+    let beacon = |term| Message::Beacon { term, member: primary, sequence: 1, floor: 0, marks: Marks(0) };
+    pair.hear(Message::Seal(Box::new(pair.map.clone())));
+    // The process ends.
+    pair.group.leave(pair.now, None);
+    pair.settle();
+    pair.hear(beacon(term));
+    assert_eq!(pair.said(), []);
+    let before = Term { epoch: term.epoch - 1, ..term };
+    pair.hear(beacon(before));
+    assert_eq!(pair.said(), [Message::Failed { term: before }]);
+    pair.hear(Message::Seal(Box::new(pair.map.clone())));
+    assert_eq!(pair.said(), [Message::Failed { term }]);
+}
+
+#[test]
+fn a_write_without_an_answer_is_sent_again_after_pauses_that_double_up_to_four_times_the_first() {
+    let lease = Duration::from_secs(1000);
+    let timing = GroupTiming { lease, put_timeout: lease, ..GroupTiming::default() };
+    let mut pair = Pair::serving(timing);
+    let begin = pair.now;
+    assert_eq!(pair.write(5, 1).len(), 1);
+    let mut times = Vec::new();
+    while times.len() < 5 {
+        pair.now = pair.group.next_timeout(pair.now);
+        pair.tick();
+        let puts = pair.said().into_iter().filter(|message| matches!(message, Message::Put { .. }));
+        times.extend(puts.map(|_| pair.now.since(begin).as_nanos() / timing.resend.as_nanos()));
+    }
+    assert_eq!(times, [1, 3, 7, 11, 15]);
+}
+
+/// The map that drops a column says it: a disk that says less by then was put back to what it was.
+#[test]
+fn what_a_disk_has_counted_is_known_as_long_as_its_column_gets_writes() {
+    let mut pair = Pair::serving(GroupTiming::default());
+    let term = pair.map.term;
+    let number = pair.write(5, 1)[0];
+    pair.hear(Message::PutDone { term, number, marks: Marks(50) });
+    pair.next_term();
+    assert!(pair.map.term > term && pair.group.serves(pair.now), "the term before is confirmed");
+    pair.hear(Message::Failed { term: pair.map.term });
+    pair.take();
+    let MapColumn { state, marks, .. } = pair.map.columns[1];
+    assert!(matches!(state, State::Stale { .. }), "{state:?}");
+    assert_eq!(marks, Marks(50));
+}
+
+#[test]
+fn a_copy_is_doubtful_if_columns_know_different_commands_or_one_of_them_has_forgotten_some() {
+    let extent = Extent { offset: 5 * UNIT, length: UNIT };
+    let client = Client { member: member(NodeId(7)), shard: 0 };
+    let same = Origins::beginning(1);
+    let more = same.clone().with_client(client, 1, [1]);
+    for (memory, origins, is_doubtful) in [
+        (Memory::Intact, &same, false),
+        (Memory::Intact, &more, true),
+        (Memory::Restarted, &same, true),
+        (Memory::Restarted, &more, true),
+    ] {
+        let mut pair = Pair::serving(GroupTiming::default());
+        pair.report = Report {
+            memory,
+            origins: origins.clone(),
+            unstable: [extent].into_iter().collect(),
+            ..pair.report
+        };
+        pair.next_term();
+        let said = pair.said();
+        let is_it =
+            |message: &&Message<u64>| matches!(message, Message::Put { extent: of, .. } if *of == extent);
+        let Some(Message::Put { doubtful, .. }) = said.iter().find(is_it) else { panic!("{said:?}") };
+        assert_eq!(*doubtful, is_doubtful, "{memory:?}, {origins:?}");
+    }
+}
+
+/// The column that the others are made like has rotted in a part of what is copied.
+#[test]
+fn what_was_repaired_while_columns_are_made_the_same_is_copied_all_the_same() {
+    let mut pair = Pair::serving(GroupTiming::default());
+    let extent = Extent { offset: 6 * UNIT, length: 2 * UNIT };
+    let damaged = Extent { length: UNIT, ..extent };
+    pair.report.unstable = [extent].into_iter().collect();
+    pair.reads = false;
+    pair.next_term();
+    let term = pair.map.term;
+    pair.has_read(extent, Err(WorkError::Damaged(damaged)));
+    let said = pair.said();
+    let [Message::Get { number, extent: of, .. }] = said[..] else { panic!("{said:?}") };
+    assert_eq!(of, damaged);
+    pair.hear(Message::Got { term, number, payload: 0 });
+    pair.has_read(extent, Ok(Some(0)));
+    let said = pair.said();
+    assert!(matches!(said[..], [Message::Put { extent: of, .. }] if of == extent), "{said:?}");
+}
+
+/// A flush of what was written in another life fails.
+#[test]
+fn the_life_of_a_group_is_as_old_as_what_a_column_remembers() {
+    for (memory, life) in [(Memory::Intact, 3), (Memory::Restarted, 7), (Memory::Lossy, 7)] {
+        let mut pair = Pair::new(HERE, GroupTiming::default());
+        (pair.map.term.epoch, pair.map.since) = (7, 7);
+        (pair.report.memory, pair.report.origins) = (memory, Origins::beginning(3));
+        pair.begin();
+        assert_eq!(pair.group.life(), Some(life), "{memory:?}");
+        pair.next_term();
+        assert_eq!(pair.group.life(), Some(life), "{memory:?}, and another term");
+    }
+}
+
+#[test]
+fn a_column_that_answers_and_does_not_confirm_a_write_is_dropped() {
+    let timing = GroupTiming::default();
+    let mut pair = Pair::serving(timing);
+    let begin = pair.now;
+    pair.write(5, 1);
+    pair.next_term();
+    assert!(matches!(pair.map.columns[1].state, State::Stale { .. }), "{:?}", pair.map);
+    let [Change::Dropped { column: 1, cause: DropCause::Unconfirmed(time) }] = pair.changes[..] else {
+        panic!("{:?}", pair.changes)
+    };
+    assert_eq!(time, pair.now.since(begin));
+    assert!(time > timing.put_timeout);
+}
+
+#[test]
+fn a_group_is_handed_over_when_the_commands_that_have_begun_are_done() {
+    let extent = Extent { offset: 0, length: UNIT };
+    for command in [
+        Command::Write { extent, payload: 0, origin: None },
+        Command::Read { extent },
+        Command::Verify { extent },
+        Command::Flush,
+    ] {
+        let mut pair = Pair::serving(GroupTiming::default());
+        pair.works = false;
+        pair.group.command(pair.now, Token(1), command.clone());
+        pair.group.hand_over(pair.now, member(THERE));
+        pair.settle();
+        assert_eq!(pair.proposed, [], "{command:?} is open");
+        for (op, work) in core::mem::take(&mut pair.open) {
+            let bytes = matches!(work, Work::Read { .. }).then_some(0);
+            pair.group.done(pair.now, op, Ok(bytes));
+        }
+        for message in pair.said() {
+            pair.hear(match message {
+                Message::Put { term, number, .. } => Message::PutDone { term, number, marks: Marks(0) },
+                Message::Verify { term, number, .. } => Message::Verified { term, number },
+                Message::Harden { term, number, .. } => Message::Hardened { term, number },
+                other => panic!("{command:?}: {other:?}"),
+            });
+        }
+        pair.settle();
+        let to: Vec<_> = pair.proposed.iter().map(|map| map.primary.node).collect();
+        assert_eq!((&to[..], &pair.done[..]), (&[THERE][..], &[Token(1)][..]), "{command:?} is done");
+    }
+}
+
+/// The own column was to be made like the other one, and could not: it has something that a command has replaced.
+fn lacking_a_unit(is_lossy: bool, change: impl FnOnce(&mut Map)) -> Pair {
+    let record = Record { is_lossy, ..Record::default() };
+    let mut pair = Pair::with_record(HERE, GroupTiming::default(), record);
+    change(&mut pair.map);
+    pair.report.unstable = [Extent { offset: 0, length: UNIT }].into_iter().collect();
+    pair.is_rotten = true;
+    pair.tick();
+    let said = pair.said();
+    let [Message::Get { term, number, .. }] = said[..] else { panic!("{said:?}") };
+    pair.hear(Message::Got { term, number, payload: 0 });
+    assert!(pair.group.is_outdated() && pair.group.map().is_none());
+    pair.said();
+    pair
+}
+
+/// That a primary is told that its disk has failed spares it the question whether what others have may be less.
+#[test]
+fn a_column_that_lacks_a_unit_says_that_it_has_failed_or_with_lost_power_that_it_is_outdated() {
+    for is_lossy in [false, true] {
+        let mut pair = lacking_a_unit(is_lossy, |_| {});
+        let map = pair.map.taken_over(member(THERE)).unwrap();
+        let term = map.term;
+        pair.hear(Message::Seal(Box::new(map)));
+        let said = if is_lossy { Message::Outdated { term } } else { Message::Failed { term } };
+        assert_eq!(pair.said(), [said]);
+    }
+}
+
+#[test]
+fn a_column_that_lacks_a_unit_is_in_sync_by_a_force_that_comes_later_and_by_none_before() {
+    let mut pair = lacking_a_unit(false, |map| map.forced = true);
+    let later = |pair: &mut Pair| {
+        for _ in 0..100 {
+            pair.now = pair.group.next_timeout(pair.now).min(pair.now + Duration::from_secs(1));
+            pair.tick();
+        }
+    };
+    later(&mut pair);
+    assert!(pair.group.is_outdated() && pair.proposed.is_empty(), "{:?}", pair.proposed);
+    pair.map = pair.map.forced(member(HERE)).unwrap();
+    later(&mut pair);
+    assert!(!pair.group.is_outdated() && pair.group.map() == Some(&pair.map));
+}
+
+#[test]
+fn a_column_that_is_not_sealed_for_a_term_takes_nothing_of_it() {
+    let map = Pair::new(THERE, GroupTiming::default()).map;
+    let term = map.term;
+    let extent = Extent { offset: 0, length: UNIT };
+    let get = || Message::Get { term, number: 1, extent };
+    // The last process was sealed for it.
+    let record = Record { generation: term.generation, sealed_epoch: term.epoch, ..Record::default() };
+    let mut pair = Pair::with_record(THERE, GroupTiming::default(), record);
+    for message in [get(), Message::Seal(Box::new(map.clone()))] {
+        pair.hear(message);
+        assert_eq!(pair.said(), [Message::Restarted { term }]);
+    }
+    // This one is being sealed for it.
+    let mut pair = Pair::new(THERE, GroupTiming::default());
+    pair.works = false;
+    pair.hear(Message::Seal(Box::new(map)));
+    pair.hear(get());
+    assert!(matches!(pair.open[..], [(_, Work::SetRecord(_))]), "{:?}", pair.open);
+    pair.open.drain(..).for_each(|(op, _)| pair.group.done(pair.now, op, Ok(None)));
+    pair.hear(get());
+    assert_eq!(pair.open.iter().map(|(_, work)| work).collect::<Vec<_>>(), [&Work::Read { extent }]);
+}
+
+/// A copy is no command. One that may make or undo a command costs the column what it remembers, until it is told which ones count.
+#[test]
+fn a_column_forgets_by_a_doubtful_copy_and_by_no_other_one() {
+    for (doubtful, is_open, memory) in
+        [(false, false, Memory::Intact), (true, false, Memory::Restarted), (true, true, Memory::Intact)]
+    {
+        let mut pair = Pair::new(THERE, GroupTiming::default());
+        let mut map = pair.map.clone();
+        let seal = |pair: &mut Pair, map: &Map| {
+            pair.hear(Message::Seal(Box::new(map.clone())));
+            let said = pair.said();
+            let [Message::Sealed { report, .. }] = &said[..] else { panic!("{said:?}") };
+            report.memory
+        };
+        let open = |pair: &mut Pair, term| {
+            let (origins, missed) = (Box::new(Origins::beginning(1)), Box::default());
+            pair.hear(Message::Open { term, origins, missed });
+            assert_eq!(pair.said(), [Message::Opened { term }]);
+        };
+        assert_eq!(seal(&mut pair, &map), Memory::Restarted);
+        open(&mut pair, map.term);
+        map = map.confirmed(map.primary).unwrap();
+        assert_eq!(seal(&mut pair, &map), Memory::Intact);
+        let term = map.term;
+        if is_open {
+            open(&mut pair, term);
+        }
+        let extent = Extent { offset: 0, length: UNIT };
+        let (number, floor, payload, missed, origin) = (1, 0, 0, false, None);
+        pair.hear(Message::Put { term, number, floor, extent, payload, missed, doubtful, origin });
+        assert_eq!(pair.said(), [Message::PutDone { term, number, marks: Marks(0) }]);
+        map = map.confirmed(map.primary).unwrap();
+        assert_eq!(seal(&mut pair, &map), memory, "doubtful: {doubtful}, open: {is_open}");
+    }
+}
+
+#[test]
+fn what_a_column_says_of_an_earlier_term_is_void() {
+    let mut pair = Pair::serving(GroupTiming::default());
+    let before = pair.map.term;
+    pair.next_term();
+    let term = pair.map.term;
+    let number = pair.write(5, 1)[0];
+    pair.group.command(pair.now, Token(6), Command::Flush);
+    let says = [
+        |term, number| Message::PutDone { term, number, marks: Marks(0) },
+        |term, number| Message::Hardened { term, number: number + 1 },
+        |term, _| Message::Restarted { term },
+        |term, _| Message::Failed { term },
+        |term, _| Message::Outdated { term },
+    ];
+    for message in says {
+        pair.hear(message(before, number));
+        assert_eq!((&pair.done[..], &pair.proposed[..]), (&[][..], &[][..]), "{:?}", message(before, number));
+    }
+    says[..2].iter().for_each(|message| pair.hear(message(term, number)));
+    assert_eq!(pair.done, [Token(5), Token(6)]);
+    for message in &says[2..] {
+        let mut pair = pair.clone();
+        pair.hear(message(term, number));
+        assert_eq!(pair.proposed.len(), 1, "{:?}", message(term, number));
+    }
+}
+
+/// The own disk is slow, and is sealed after the other one's.
+#[test]
+fn a_column_that_has_opened_what_the_own_one_was_not_sealed_for_is_filled_whole() {
+    for (in_sync_epoch, since) in [(8, 0), (4, 3)] {
+        let record = Record { generation: 1, sealed_epoch: 5, in_sync_epoch: 5, is_lossy: false };
+        let mut pair = Pair::with_record(HERE, GroupTiming::default(), record);
+        (pair.map.term.epoch, pair.map.since) = (12, 12);
+        let (disk, node, state) = (Uuid([3; 16]), NodeId(2), State::Stale { since: 3 });
+        pair.map.columns.push(MapColumn { disk, node, state, marks: Marks(0) });
+        pair.report.sealed_before = Term { generation: 1, epoch: 9 };
+        pair.report.in_sync_epoch = 5;
+        pair.works = false;
+        pair.tick();
+        pair.works = true;
+        pair.open.drain(..).for_each(|(op, _)| pair.group.done(pair.now, op, Ok(None)));
+        pair.settle();
+        pair.begin();
+        let here = Message::Here { disk, generation: 1, in_sync_epoch, marks: Marks(0) };
+        pair.group.receive(pair.now, node, here);
+        pair.settle();
+        pair.take();
+        assert_eq!(pair.map.columns[2].state, State::Fill { since }, "in sync in {in_sync_epoch}");
+    }
+}
+
+#[test]
+fn a_range_is_verified_when_each_column_has_said_so_of_itself() {
+    let mut pair = Pair::serving(GroupTiming::default());
+    pair.works = false;
+    let extent = Extent { offset: 0, length: UNIT };
+    pair.group.command(pair.now, Token(1), Command::Verify { extent });
+    pair.settle();
+    let said = pair.said();
+    let [Message::Verify { term, number, .. }] = said[..] else { panic!("{said:?}") };
+    // The own column is asked first.
+    for number in [number - 1, number] {
+        pair.hear(Message::Verified { term, number });
+        assert_eq!(pair.done, []);
+    }
+    let Some((op, Work::Verify { .. })) = pair.open.pop() else { panic!("{:?}", pair.open) };
+    pair.group.done(pair.now, op, Ok(None));
+    pair.settle();
+    assert_eq!(pair.done, [Token(1)]);
+}
+
+#[test]
+fn commands_of_other_places_and_reads_of_the_same_one_wait_for_no_read() {
+    let mut pair = Pair::serving(GroupTiming::default());
+    pair.works = false;
+    let extent = |unit| Extent { offset: unit * UNIT, length: UNIT };
+    let write = |unit| Command::Write { extent: extent(unit), payload: 0, origin: None };
+    let read = |unit| Command::Read { extent: extent(unit) };
+    let commands = [read(0), read(0), read(5), write(9), write(0)];
+    for (token, command) in commands.into_iter().enumerate() {
+        pair.group.command(pair.now, Token(token as u64), command);
+    }
+    pair.settle();
+    let begun: Vec<_> = pair.open.iter().map(|(_, work)| work.clone()).collect();
+    let asked = |unit| Work::Read { extent: extent(unit) };
+    let written = |unit| Work::Write { extent: extent(unit), payload: 0, missed: false };
+    assert_eq!(begun, [asked(0), asked(0), asked(5), written(9)]);
+    (0..2).for_each(|_| pair.has_read(extent(0), Ok(Some(0))));
+    assert_eq!(pair.open.last().map(|(_, work)| work.clone()), Some(written(0)));
+}
+
+/// None of them knows more commands than the primary has counted.
+#[test]
+fn columns_are_told_the_most_that_a_client_has_said_of_what_it_repeats_no_more() {
+    let mut pair = Pair::serving(GroupTiming::default());
+    let client = Client { member: member(NodeId(7)), shard: 0 };
+    let mut told = Vec::new();
+    for (request, oldest) in [(5, 4), (6, 1), (7, 6)] {
+        let origin = Some(Origin { client, request, oldest, first_epoch: 1 });
+        let extent = Extent { offset: request * UNIT, length: UNIT };
+        pair.group.command(pair.now, Token(request), Command::Write { extent, payload: 0, origin });
+        pair.settle();
+        told.extend(pair.said().into_iter().filter_map(|message| match message {
+            Message::Put { origin, .. } => origin.map(|origin| (origin.request, origin.oldest)),
+            _ => None,
+        }));
+    }
+    assert_eq!(told, [(5, 4), (6, 4), (7, 6)]);
+}
