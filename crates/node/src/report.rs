@@ -429,6 +429,7 @@ pub(crate) fn disks(node: &Node) -> Vec<Disk> {
             Disk {
                 name: spec.name.clone(),
                 origin: disk.name().to_owned(),
+                managed: disk.managed().map(|managed| managed.disk_name().to_string()),
                 errors: errors.total(),
                 counters,
                 damaged: 0,
@@ -451,14 +452,19 @@ fn copies(node: &Node) -> Vec<Disk> {
         let is_it = |disk: &&mut Disk| disk.name == copy.name && disk.origin == copy.path;
         match copies.iter_mut().find(is_it) {
             Some(disk) => disk.counters = disk.counters.plus(copy.disk()),
-            None => copies.push(Disk {
-                name: copy.name.clone(),
-                origin: copy.path.clone(),
-                errors: 0,
-                counters: copy.disk(),
-                damaged: 0,
-                room: None,
-            }),
+            None => {
+                let mut managed = node.managed.iter().zip(&node.managed_seen);
+                let on = managed.find(|(managed, _)| managed.path() == copy.path);
+                copies.push(Disk {
+                    name: copy.name.clone(),
+                    origin: copy.path.clone(),
+                    managed: on.map(|(managed, _)| managed.disk_name().to_string()),
+                    errors: 0,
+                    counters: copy.disk(),
+                    damaged: 0,
+                    room: on.and_then(|(_, seen)| seen.room()).map(room),
+                });
+            }
         }
     }
     copies

@@ -219,6 +219,8 @@ impl Join {
                 let refused = |error| Error::Usage { problem: format!("--disk {name}: {error}") };
                 path.parse::<Url>().map_err(refused)?;
                 key = "url";
+            } else if cards_disk::is_managed(Path::new(path)) {
+                key = "managed";
             }
             file.set_in_list("disk", "name", name, &[(key, path)])?;
         }
