@@ -157,7 +157,9 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
         let parts = striped.groups.iter().filter_map(|number| specs.iter().find(|spec| spec.id.0 == *number));
         let standings = (0..).zip(parts.clone()).map(|(part, spec)| {
             let (state, reason) = standing(node, spec, card, &statuses);
-            (state, reason.map(|reason| format!("part {part}: {reason}")))
+            // Who has the volume has all of it.
+            let whole = state == VolumeState::Refused;
+            (state, reason.map(|reason| if whole { reason } else { format!("part {part}: {reason}") }))
         });
         // The volume is as its worst part is.
         let order = [VolumeState::Ready, VolumeState::Waiting, VolumeState::Offline, VolumeState::Refused];

@@ -75,7 +75,8 @@ pub(crate) struct Join {
     #[arg(long, value_name = "N")]
     shards: Option<u32>,
 
-    /// Contribute a disk, or an object of a web server or an object store (read-only); any number of times
+    /// Contribute a disk, or an object of a web server or an object store (read-only); any number of times. A disk that `cards disk format`
+    /// has made is a managed one, and NAME is the name it was formatted with
     #[arg(long, value_name = "NAME=PATH|URL")]
     disk: Vec<String>,
 
