@@ -193,7 +193,7 @@ fn remedy(parts: &[Behind]) -> String {
                 }
             };
             format!(
-                "; every copy in sync{of} is away, and no other one has everything: start {}. If it is gone for good, `cards volume force {} --from {}` \
+                "; every copy in sync{of} is away, and no other one has everything: bring back {}. If it is gone for good, `cards volume force {} --from {}` \
                  says what is lost when {those} there {} the truth",
                 first.places.join(" or "),
                 first.part,
@@ -370,7 +370,9 @@ mod tests {
         let last = Behind { awaits: Some(awaits), ..part(&[stale]) };
         let last = out_of_sync("data", &[last]).unwrap();
         assert!(
-            last.contains("start n1:fast. If it is gone for good, `cards volume force data --from n2` says"),
+            last.contains(
+                "bring back n1:fast. If it is gone for good, `cards volume force data --from n2` says"
+            ),
             "{last}"
         );
         let mut parts: Vec<Behind> =
