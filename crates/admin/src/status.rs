@@ -320,6 +320,9 @@ pub struct Disk {
     /// Its path, or where its server has it, without what may be secret; empty if the daemon is of a release that does not say.
     #[serde(default)]
     pub origin: String,
+    /// The managed disk that it is a volume of, or has a copy on, as it was formatted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub managed: Option<String>,
     /// Errors that it has reported since the daemon started.
     #[serde(default)]
     pub errors: u64,

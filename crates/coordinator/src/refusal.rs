@@ -470,8 +470,8 @@ pub enum Refusal {
     },
     /// A managed disk under a volume is not removed.
     #[error(
-        "managed disk `{disk}` of node `{node}` has a copy of volume `{volume}`: run `cards volume replace {} --from {node}:{disk}`, and \
-         this again when the new copy is in sync",
+        "managed disk `{disk}` of node `{node}` has a copy of volume `{volume}`: run `cards volume replace {} --from {node}:{disk}`, or for all \
+         copies there `cards disk drain {node}:{disk}`, and this again when the new ones are in sync",
         whole(volume)
     )]
     HasColumn {

@@ -1,7 +1,7 @@
 //! A disk: what all its engines share.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -45,6 +45,8 @@ pub struct Disk {
     pub(crate) faults: Faults,
     pub(crate) stats: DiskStats,
     sync_failed: AtomicBool,
+    /// Where its file ends, if it was given up for that; else the largest number.
+    cut: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -120,6 +122,7 @@ impl Disk {
             faults,
             stats: DiskStats::new(options.count_block),
             sync_failed: AtomicBool::new(false),
+            cut: AtomicU64::new(u64::MAX),
         })
     }
 
@@ -219,6 +222,11 @@ impl Disk {
         }
     }
 
+    /// Its file was cut short, and ends at `offset`: every request fails from now on.
+    pub(crate) fn give_up(&self, offset: u64) {
+        self.cut.fetch_min(offset, Relaxed);
+    }
+
     /// Whether the disk can take `op` at all.
     pub(crate) fn check(&self, op: &Op) -> Result<(), JobError> {
         if let Some((offset, len)) = op.range()
@@ -226,7 +234,11 @@ impl Disk {
         {
             return Err(JobError::OutOfRange { offset, len, size: self.size });
         }
-        if self.read_only && op.writes() { Err(JobError::ReadOnly) } else { Ok(()) }
+        match self.cut.load(Relaxed) {
+            u64::MAX if self.read_only && op.writes() => Err(JobError::ReadOnly),
+            u64::MAX => Ok(()),
+            offset => Err(JobError::Shrank { offset }),
+        }
     }
 
     pub(crate) fn submit_to_pool(&self, tasks: impl ExactSizeIterator<Item = Task>) {

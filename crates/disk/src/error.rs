@@ -77,7 +77,7 @@ pub enum Altered {
     )]
     Removed { path: PathBuf, open: PathBuf },
     #[error(
-        "{path} is not there any more, but what was there is served: move it back there, or correct `path`"
+        "{path} is not there any more, but what was there is served: move it back there, or correct its path in node.toml"
     )]
     Moved { path: PathBuf },
     #[error(
@@ -90,6 +90,12 @@ pub enum Altered {
          (truncate -s {served} {path}) and restore the contents"
     )]
     Cut { path: PathBuf, size: u64, served: u64 },
+    #[error(
+        "{path} was cut off: it has {size} bytes of {served}, and what was beyond is lost, so nothing of this disk is served any more: do not make it longer \
+         again, for what was lost would read as zeroes; stop this daemon and bring a copy of the whole disk back, or format another disk under \
+         another name and have the copies on this one replaced (`cards volume replace`)"
+    )]
+    ManagedCut { path: PathBuf, size: u64, served: u64 },
     #[error(
         "{url}: {failure}: what no node has cached cannot be read any more; bring the version that was opened back, or restart \
          this daemon to serve the one that is there"

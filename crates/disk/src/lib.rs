@@ -76,7 +76,7 @@ pub use error::{Altered, DiskError, JobError};
 pub use job::{Completion, EXTENTS_MAX, Extent, ExtentKind, Job, Op, Outcome, RawBuf};
 pub use managed::{
     Column, DamagedPlace, Examined, Managed, ManagedColumn, ManagedError, ManagedOptions, ManagedVolume,
-    Scrub,
+    Scrub, is_managed,
 };
 pub use object::{ObjectError, ObjectFailure};
 pub use options::{Backend, DiskOptions, ObjectSource, Source};

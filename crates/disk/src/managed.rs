@@ -26,6 +26,9 @@ mod resum;
 mod scrub;
 
 use std::fmt;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
@@ -45,10 +48,11 @@ pub use self::scrub::{DamagedPlace, Scrub};
 use crate::delivery::Delivery;
 use crate::disk::Disk;
 use crate::engine::{Engine, EngineKind};
-use crate::error::DiskError;
+use crate::error::{Altered, DiskError};
 use crate::job::Work;
 use crate::mailbox::Reply;
 use crate::options::DiskOptions;
+use crate::room::Room;
 
 /// Reads and writes at the file or device at a time. The volumes' own depths are what bounds clients; what the store writes for
 /// them must not wait behind them.
@@ -103,6 +107,17 @@ pub struct Managed {
 /// How its file or device is opened.
 fn inner(options: &ManagedOptions) -> DiskOptions {
     DiskOptions { read_only: false, depth: DEPTH, delivery: Delivery::Event, ..options.disk.clone() }
+}
+
+/// Whether a file or device has a superblock of a managed disk, also a damaged one.
+#[must_use]
+pub fn is_managed(path: &Path) -> bool {
+    let Ok(file) = File::open(path) else { return false };
+    format::SUPERBLOCKS.iter().any(|&at| {
+        let mut page = [0; UNIT];
+        file.read_exact_at(&mut page, at).is_ok()
+            && !matches!(Superblock::decode(&page, Slot::A), Err(SuperblockError::Magic(_)))
+    })
 }
 
 /// What is on a managed disk, by its table.
@@ -236,6 +251,29 @@ impl Managed {
 
     pub(crate) fn inner(&self) -> &Disk {
         &self.inner
+    }
+
+    /// Bytes of the file or device.
+    pub fn size(&self) -> u64 {
+        self.inner.size()
+    }
+
+    /// What was done to its file or device since it was opened; one that was cut short gives nothing more, since what is written behind its
+    /// end would bring zeroes back. Blocks for as long as the file system takes, so never call it from a data thread.
+    pub fn altered(&self) -> Option<Altered> {
+        let altered = self.inner.altered()?;
+        Some(match altered {
+            Altered::Cut { path, size, served } => {
+                self.inner.give_up(size);
+                Altered::ManagedCut { path, size, served }
+            }
+            altered => altered,
+        })
+    }
+
+    /// See [`Disk::room`].
+    pub fn room(&self) -> Option<Room> {
+        self.inner.room()
     }
 
     /// Its volumes, in the order of its table: one that is made takes the first place that is free there, and moves no other.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cards_disk::{
-    Backend, Completion, Disk, DiskError, DiskOptions, Engine, Job, JobError, Managed, ManagedError,
+    Altered, Backend, Completion, Disk, DiskError, DiskOptions, Engine, Job, JobError, Managed, ManagedError,
     ManagedOptions, Op, Outcome,
 };
 use cards_layout::format::{Sizes, Superblock, Uuid};
@@ -265,6 +265,27 @@ fn a_sync_that_fails_is_final_for_all_volumes_until_the_disk_is_opened_again() {
         assert!(read(&engine, 0, 8192).await.unwrap() == [1; 8192]);
         one(&engine, Op::Flush).await.unwrap();
     });
+}
+
+/// A write behind the new end would make the file longer again, and what was lost would be zeroes.
+#[test]
+fn a_disk_that_was_cut_short_gives_and_takes_nothing_any_more() {
+    let (_dir, path) = image(4 * MIB);
+    assert!(cards_disk::is_managed(&path) && !cards_disk::is_managed(Path::new("/dev/null")));
+    let managed = open(&path);
+    let disk = volume(&managed, "data");
+    assert_eq!(managed.altered(), None);
+    data_thread(async {
+        let engine = Engine::new(&disk);
+        write(&engine, 0, &[1; 8192], true).await.unwrap();
+        std::fs::File::options().write(true).open(&path).unwrap().set_len(MIB).unwrap();
+        let said = managed.altered().unwrap();
+        assert!(matches!(said, Altered::ManagedCut { size: MIB, .. }), "{said}");
+        assert!(said.to_string().contains("do not make it longer again"), "{said}");
+        assert!(read(&engine, 0, 4096).await.is_err());
+        assert!(write(&engine, 3 * MIB, &[2; 8192], true).await.is_err());
+    });
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), MIB);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use cards_core::{
 };
 
 use crate::failures::{Asked, ERRORS_REMEMBERED, REQUESTS_REMEMBERED};
-use crate::node::card::{Card, CardState, reason_of_loss};
+use crate::node::card::{Card, CardState, Loss, reason_of_loss};
 use crate::node::parts::Part;
 use crate::node::{Local, Node};
 
@@ -37,11 +37,12 @@ impl Card {
         }
         let Err(error @ (IoError::PowerLost | IoError::SyncFailed)) = result else { return };
         let time_ms = node.clock.now_and_utc_us().1 / 1_000;
-        let before = self.set_lost(time_ms, volume, error);
+        let disk_node = node.primary_name(volume);
+        let before = self.set_lost(Loss { time_ms, of: volume, disk_node: disk_node.clone(), error });
         if point.since != Persistence::NONE || before != Some(error) {
             tracing::warn!(
                 volume = self.attach.volume,
-                disk_node = node.primary_name(volume),
+                disk_node,
                 reason = reason_of_loss(volume, error),
                 "a flush has failed: what clients of this node wrote since the last good one may be lost"
             );
@@ -390,8 +391,7 @@ pub(crate) fn not_attached(node: &Node, name: &str) -> cards_admin::Refusal {
 /// Cards of which a flush has failed because writes were lost.
 pub(crate) fn losses(node: &Node) -> Vec<Lost> {
     let lost = |card: Arc<Card>| {
-        let (time_ms, of, reason) = card.lost()?;
-        let disk_node = node.primary_name(of);
+        let (Loss { time_ms, disk_node, .. }, reason) = card.lost()?;
         Some(Lost { volume: card.attach.volume.clone(), disk_node, time_ms, reason: reason.into() })
     };
     node.cards.all().into_iter().filter_map(lost).collect()

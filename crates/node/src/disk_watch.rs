@@ -10,7 +10,7 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use cards_disk::Room;
+use cards_disk::{Altered, Room};
 
 use crate::node::Node;
 use crate::node::disk_seen::{Look, short_of_room};
@@ -63,20 +63,43 @@ fn look(node: &Node) {
     let left = File::open(path).and_then(|directory| cards_disk::free(&directory)).ok();
     node.state_seen.note(path, left.filter(|&left| left < STATE_BYTES_MIN));
     for ((disk, spec), seen) in node.disks.iter().zip(&node.own).zip(&node.disks_seen) {
-        let (altered, room) = (disk.altered(), disk.room());
-        let before = seen.replace(Look { altered: altered.clone(), room });
-        let is_short = |room: Option<Room>| room.filter(|room| room.is_short(disk.size()) && !spec.read_only);
-        match (is_short(before.room), is_short(room)) {
-            (None, Some(room)) => tracing::warn!("{}", short_of_room(&spec.name, disk.name(), room)),
-            (Some(_), None) => tracing::info!("disk {}: there is room again", spec.name),
-            _ => {}
+        let found = match disk.managed() {
+            // What is done to its file is told once.
+            Some(_) => Look { altered: None, room: disk.room() },
+            None => Look { altered: disk.altered(), room: disk.room() },
+        };
+        let (room, altered) = (found.room, found.altered.clone());
+        let before = seen.replace(found);
+        if disk.managed().is_none() {
+            tell_room(&spec.name, disk.name(), [before.room, room], disk.size(), spec.read_only);
+            tell_altered(&spec.name, disk.name(), [before.altered, altered]);
         }
-        if before.altered == altered {
-            continue;
-        }
-        match &altered {
-            Some(altered) => tracing::error!("disk {}: {altered}", spec.name),
-            None => tracing::info!("disk {}: {disk} is again what is served", spec.name),
-        }
+    }
+    for (managed, seen) in node.managed.iter().zip(&node.managed_seen) {
+        let found = Look { altered: managed.altered(), room: managed.room() };
+        let (room, altered) = (found.room, found.altered.clone());
+        let before = seen.replace(found);
+        let name = managed.disk_name().as_str();
+        tell_room(name, managed.path(), [before.room, room], managed.size(), false);
+        tell_altered(name, managed.path(), [before.altered, altered]);
+    }
+}
+
+/// Logs when a file has no room any more, and when it has again.
+fn tell_room(name: &str, path: &str, [before, now]: [Option<Room>; 2], size: u64, is_read_only: bool) {
+    let short = |room: Option<Room>| room.filter(|room| room.is_short(size) && !is_read_only);
+    match (short(before), short(now)) {
+        (None, Some(room)) => tracing::warn!("{}", short_of_room(name, path, room)),
+        (Some(_), None) => tracing::info!("disk {name}: there is room again"),
+        _ => {}
+    }
+}
+
+/// Logs what was done to a file or device, and when that is over.
+fn tell_altered(name: &str, path: &str, [before, now]: [Option<Altered>; 2]) {
+    match now {
+        now if before == now => {}
+        Some(altered) => tracing::error!("disk {name}: {altered}"),
+        None => tracing::info!("disk {name}: {path} is again what is served"),
     }
 }

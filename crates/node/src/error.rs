@@ -73,6 +73,31 @@ pub enum ServeError {
         /// What this node knows of it.
         journal: PathBuf,
     },
+    /// A managed disk is not there.
+    #[error(
+        "disk {name:?}: {0}: no such file or device; bring the disk back, or mount what it is on. If there was none yet, make it (truncate -s 1G {0}; \
+         cards disk format {0} --name {name}); if it is lost for good, format another one under another name for node.toml, and have the \
+         copies that were on this one made anew (`cards volume replace VOLUME --from NODE:{name}`)",
+        path.display()
+    )]
+    ManagedGone {
+        /// Its name in the configuration.
+        name: String,
+        /// Where it was.
+        path: PathBuf,
+    },
+    /// A managed disk is named as one that is used as it is, and was not served so before.
+    #[error(
+        "disk {name:?}: {0} is a managed disk: as `path` its superblock would be overwritten by the first client; write `managed = \"{0}\"` in its place in \
+         node.toml. If nothing on it is needed, clear it first (dd if=/dev/zero of={0} bs=128K count=1 conv=notrunc)",
+        path.display()
+    )]
+    IsManaged {
+        /// Its name in the configuration.
+        name: String,
+        /// Where it is.
+        path: PathBuf,
+    },
     /// A disk is smaller than it was.
     #[error(
         "disk {name:?}: has {now} bytes and had {before} when it was served last: it was cut short, or is another one; bring back what was \

@@ -143,6 +143,8 @@ pub(crate) struct Node {
     pub(crate) damage: Vec<Damage>,
     /// What was done to the files or devices of each.
     pub(crate) disks_seen: Vec<disk_seen::Seen>,
+    /// The same of each of [`Node::managed`].
+    pub(crate) managed_seen: Vec<disk_seen::Seen>,
     pub(crate) state_seen: disk_seen::StateSeen,
     /// What must not be forgotten of each; none for a disk that is not written.
     pub(crate) journals: Vec<Option<Mutex<Journal>>>,

@@ -2,8 +2,8 @@
 
 mod copies;
 
+use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::SystemTime;
 
 use cards_admin::{Lost, Member, MemberState, Volume, VolumeState};
@@ -13,7 +13,7 @@ use cards_user_policy::Module;
 use crate::attach::losses;
 use crate::node::Node;
 use crate::node::card::Card;
-use crate::node::disk_seen::short_of_room;
+use crate::node::disk_seen::{Seen, short_of_room};
 
 /// How long after a flush that failed a volume is a problem, in seconds. It is told beside its volume for longer.
 const LOSS_REMEMBERED_S: u64 = 300;
@@ -71,6 +71,7 @@ pub(crate) fn of(node: &Node, members: &[Member], volumes: &[Volume]) -> Vec<Pro
         }
         None => {
             problems.extend(identity(node));
+            problems.extend(alone(members));
             problems.extend(members_away(members));
             problems.extend(volumes_away(node, volumes, |_| true));
             let others = node.membership.problems().into_iter();
@@ -120,6 +121,27 @@ fn identity(node: &Node) -> Vec<Problem> {
     own.problems().into_iter().map(|text| Problem::new(harm, text)).chain(mishap).collect()
 }
 
+/// No other node can be reached, and none says so itself: this one may be cut off.
+fn alone(members: &[Member]) -> Option<Problem> {
+    let is_other = |member: &&Member| !matches!(member.state, MemberState::Here | MemberState::Left);
+    let others: Vec<&Member> = members.iter().filter(is_other).collect();
+    // A machine that refuses is reached; of one that was never heard nothing is known.
+    let is_cut_off = |member: &&Member| {
+        let reason = member.reason.as_deref().unwrap_or_default();
+        member.state == MemberState::Down && !reason.is_empty() && !reason.contains("refused")
+    };
+    (others.len() > 1 && others.iter().all(is_cut_off)).then(|| {
+        Problem::new(
+            Harm::Away,
+            format!(
+                "this node reaches none of the {} others: it may be this one that is cut off; look at its own network first (`ip -s link`, \
+                 firewall)",
+                others.len()
+            ),
+        )
+    })
+}
+
 fn members_away(members: &[Member]) -> impl Iterator<Item = Problem> {
     let is_well =
         |member: &&Member| matches!(member.state, MemberState::Here | MemberState::Up | MemberState::Left);
@@ -155,8 +177,11 @@ fn volumes_away(
 /// What is wrong with the disks of this node.
 fn own_disks(node: &Node) -> impl Iterator<Item = Problem> {
     let seen = node.disks_seen.iter().zip(&node.disk_errors).zip(&node.damage);
-    let mut told = BTreeSet::new();
-    node.disks.iter().zip(&node.own).zip(seen).flat_map(move |((disk, spec), ((seen, errors), damage))| {
+    let managed = node.managed.iter().zip(&node.managed_seen).flat_map(|(managed, seen)| {
+        let name = managed.disk_name().as_str();
+        file(name, managed.path(), seen, Some(managed.size()))
+    });
+    let of_volumes = node.disks.iter().zip(&node.own).zip(seen).flat_map(move |((disk, spec), ((seen, errors), damage))| {
         let name = &spec.name;
         let mut problems = Vec::new();
         if disk.sync_failed() {
@@ -166,7 +191,10 @@ fn own_disks(node: &Node) -> impl Iterator<Item = Problem> {
             let remedy = "check the disk, then restart this daemon";
             problems.push(Problem::failing(Harm::Lost, failed, remedy));
         }
-        problems.extend(seen.altered(name).map(|text| Problem::new(Harm::Lost, text)));
+        if disk.managed().is_none() {
+            let written = (!spec.read_only).then(|| disk.size());
+            problems.extend(file(name, disk.name(), seen, written));
+        }
         let is_damaged = disk.managed().is_some_and(|managed| managed.damaged() > 0);
         let look = match (disk.is_remote(), is_damaged) {
             (true, _) => format!("see the server of {disk} and the network to it"),
@@ -183,16 +211,17 @@ fn own_disks(node: &Node) -> impl Iterator<Item = Problem> {
              says so if none are any more"
         );
         problems.extend(damaged.map(|damaged| Problem::failing(Harm::Failing, damaged, &remedy)));
-        let short = seen.room().filter(|room| room.is_short(disk.size()) && !spec.read_only);
-        // The file is that of a managed disk, whatever volumes are on it.
-        let (is_first, file) = match disk.managed() {
-            Some(managed) => (told.insert(managed.uuid()), managed.disk_name().as_str()),
-            None => (true, name.as_str()),
-        };
-        let short = short.filter(|_| is_first);
-        problems.extend(short.map(|room| Problem::new(Harm::Risk, short_of_room(file, disk.name(), room))));
         problems
-    })
+    });
+    managed.chain(of_volumes)
+}
+
+/// What was done to the file or device of a disk, and that there is no room for what may be `written`.
+fn file(name: &str, path: &str, seen: &Seen, written: Option<u64>) -> Vec<Problem> {
+    let altered = seen.altered(name).map(|text| Problem::new(Harm::Lost, text));
+    let short = seen.room().filter(|room| written.is_some_and(|size| room.is_short(size)));
+    let short = short.map(|room| Problem::new(Harm::Risk, short_of_room(name, path, room)));
+    altered.into_iter().chain(short).collect()
 }
 
 fn state_dir(node: &Node) -> Option<Problem> {

@@ -157,7 +157,9 @@ pub(crate) fn volumes(node: &Node) -> Vec<Volume> {
         let parts = striped.groups.iter().filter_map(|number| specs.iter().find(|spec| spec.id.0 == *number));
         let standings = (0..).zip(parts.clone()).map(|(part, spec)| {
             let (state, reason) = standing(node, spec, card, &statuses);
-            (state, reason.map(|reason| format!("part {part}: {reason}")))
+            // Who has the volume has all of it.
+            let whole = state == VolumeState::Refused;
+            (state, reason.map(|reason| if whole { reason } else { format!("part {part}: {reason}") }))
         });
         // The volume is as its worst part is.
         let order = [VolumeState::Ready, VolumeState::Waiting, VolumeState::Offline, VolumeState::Refused];
@@ -429,6 +431,7 @@ pub(crate) fn disks(node: &Node) -> Vec<Disk> {
             Disk {
                 name: spec.name.clone(),
                 origin: disk.name().to_owned(),
+                managed: disk.managed().map(|managed| managed.disk_name().to_string()),
                 errors: errors.total(),
                 counters,
                 damaged: 0,
@@ -451,14 +454,19 @@ fn copies(node: &Node) -> Vec<Disk> {
         let is_it = |disk: &&mut Disk| disk.name == copy.name && disk.origin == copy.path;
         match copies.iter_mut().find(is_it) {
             Some(disk) => disk.counters = disk.counters.plus(copy.disk()),
-            None => copies.push(Disk {
-                name: copy.name.clone(),
-                origin: copy.path.clone(),
-                errors: 0,
-                counters: copy.disk(),
-                damaged: 0,
-                room: None,
-            }),
+            None => {
+                let mut managed = node.managed.iter().zip(&node.managed_seen);
+                let on = managed.find(|(managed, _)| managed.path() == copy.path);
+                copies.push(Disk {
+                    name: copy.name.clone(),
+                    origin: copy.path.clone(),
+                    managed: on.map(|(managed, _)| managed.disk_name().to_string()),
+                    errors: 0,
+                    counters: copy.disk(),
+                    damaged: 0,
+                    room: on.and_then(|(_, seen)| seen.room()).map(room),
+                });
+            }
         }
     }
     copies

@@ -75,7 +75,8 @@ pub(crate) struct Join {
     #[arg(long, value_name = "N")]
     shards: Option<u32>,
 
-    /// Contribute a disk, or an object of a web server or an object store (read-only); any number of times
+    /// Contribute a disk, or an object of a web server or an object store (read-only); any number of times. A disk that `cards disk format`
+    /// has made is a managed one, and NAME is the name it was formatted with
     #[arg(long, value_name = "NAME=PATH|URL")]
     disk: Vec<String>,
 
@@ -219,6 +220,8 @@ impl Join {
                 let refused = |error| Error::Usage { problem: format!("--disk {name}: {error}") };
                 path.parse::<Url>().map_err(refused)?;
                 key = "url";
+            } else if cards_disk::is_managed(Path::new(path)) {
+                key = "managed";
             }
             file.set_in_list("disk", "name", name, &[(key, path)])?;
         }

@@ -318,7 +318,10 @@ fn cache(status: &cards_admin::Status) -> String {
         let origin = if disk.origin.is_empty() { String::new() } else { format!(" ({})", disk.origin) };
         text += &format!(
             "  disk {}{origin}: {} blocks ({}) read, {} blocks ({}) written\n",
-            disk.name,
+            match &disk.managed {
+                Some(managed) => format!("{managed}, volume {}", disk.name),
+                None => disk.name.clone(),
+            },
             count(c.reads),
             size::human(c.bytes_read),
             count(c.writes),

@@ -245,7 +245,11 @@ struct LimitArgs {
 }
 
 fn iops(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| "give requests per second as a whole number, such as 5000".into())
+    match text.parse() {
+        Ok(0) => Err("1 to 10000000 requests per second; for any number leave it out, or use --clear".into()),
+        Ok(number) => Ok(number),
+        Err(_) => Err("give requests per second as a whole number, such as 5000".into()),
+    }
 }
 
 impl LimitArgs {

@@ -166,7 +166,7 @@ fn limits_that_cannot_work_are_refused_by_name() {
     let dir = scratch();
     let mut cluster = one_node(dir.path());
     for (arguments, words) in [
-        (&["slow", "--iops", "0"][..], &["limit.iops", "\"0\"", "1 to 10000000"][..]),
+        (&["slow", "--iops", "0"][..], &["--iops", "'0'", "1 to 10000000"][..]),
         (&["slow", "--bytes", "1K"], &["limit.bytes", "\"1K\"", "64K to 64G"]),
         (&["slow", "--iops", "5", "--burst", "1ms"], &["limit.burst", "\"1ms\"", "10ms to 1h"]),
         (&["slow", "--bytes", "much"], &["--bytes", "\"much\"", "64K is 65536"]),

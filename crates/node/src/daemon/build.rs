@@ -115,6 +115,7 @@ pub(super) fn build(parts: Parts) -> Result<Node, ServeError> {
         disk_errors: disks.iter().map(|_| Failures::default()).collect(),
         damage: disks.iter().map(|_| Damage::default()).collect(),
         disks_seen: disks.iter().map(|_| Seen::default()).collect(),
+        managed_seen: managed.iter().map(|_| Seen::default()).collect(),
         state_seen: StateSeen::default(),
         disks,
         managed,

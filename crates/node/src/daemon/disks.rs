@@ -80,12 +80,13 @@ fn open_managed(config: &mut Config) -> Result<OpenedManaged, ServeError> {
     config.disks = plain;
     for disk in managed {
         let managed = Managed::open(&managed_options(&disk, config))
-            .map_err(|source| ServeError::Disk { name: disk.name.clone(), source })?;
+            .map_err(|source| managed_not_opened(&disk.name, source))?;
         if managed.volumes().is_empty() && managed.columns().is_empty() {
             tracing::info!(
                 disk = disk.name,
                 "a managed disk without volumes: `cards volume create --layout raid1` makes some with copies at several nodes; for one on this \
-                 disk only, stop this daemon and run it with --disk"
+                 disk only, stop this daemon and run it with `--disk {}`",
+                managed.path()
             );
         }
         for volume in managed.volumes() {
@@ -120,7 +121,10 @@ pub(super) fn open_disks(config: &mut Config, block: u32, starting: &Starting) -
         let options = disk_options(disk, config);
         let opened = match managed {
             Some(managed) => Disk::of_volume(&managed, &name, &options),
-            None => open_disk(&name, &options, starting),
+            None => {
+                is_plain(config, disk)?;
+                open_disk(&name, &options, starting)
+            }
         };
         let opened = opened.map_err(|source| not_opened(config, &name, source))?;
         has_numbers(&name, opened.size(), block)?;
@@ -170,6 +174,25 @@ fn not_opened(config: &Config, name: &str, source: DiskError) -> ServeError {
     }
 }
 
+/// Why a managed disk cannot be opened: a file that is made in its place is none.
+fn managed_not_opened(name: &str, source: DiskError) -> ServeError {
+    match source {
+        DiskError::Missing { path } => ServeError::ManagedGone { name: name.into(), path },
+        source => ServeError::Disk { name: name.into(), source },
+    }
+}
+
+/// Refuses a managed disk in the place of a plain one. A volume that was served as a plain disk before is one, whatever its clients have
+/// made of it.
+fn is_plain(config: &Config, disk: &DiskConfig) -> Result<(), ServeError> {
+    let Origin::Path(path) = &disk.origin else { return Ok(()) };
+    let journal = journal::journal_path(&config.state_dir, &config.cluster, &config.node, &disk.name);
+    match !disk.read_only && !journal.exists() && cards_disk::is_managed(path) {
+        true => Err(ServeError::IsManaged { name: disk.name.clone(), path: path.clone() }),
+        false => Ok(()),
+    }
+}
+
 /// Blocks are numbered in 32 bits.
 fn has_numbers(name: &str, size: u64, block: u32) -> Result<(), ServeError> {
     match size.div_ceil(u64::from(block)) > u64::from(u32::MAX) {
@@ -203,6 +226,7 @@ fn not_served(config: &Config, of: journal::Of<'_>, error: OpenError) -> ServeEr
 /// A daemon would refuse the disk.
 pub fn examine_disk(config: &Config, disk: &DiskConfig, within: Duration) -> Result<Arc<Disk>, ServeError> {
     let options = DiskOptions { reconnect_wait: within, ..disk_options(disk, config) };
+    is_plain(config, disk)?;
     let opened = Disk::open(&options).map_err(|source| not_opened(config, &disk.name, source))?;
     has_numbers(&disk.name, opened.size(), config.block as u32)?;
     if !opened.read_only() {
@@ -212,13 +236,23 @@ pub fn examine_disk(config: &Config, disk: &DiskConfig, within: Duration) -> Res
     Ok(opened)
 }
 
-/// The same of all managed disks of the configuration, in its order; also whether their volumes have names of their own.
+/// The same of all managed disks of the configuration, in its order; also whether their volumes have names of their own. They are looked at
+/// side by side, as each may be waited for that is in use.
 pub fn examine_managed(config: &Config) -> Vec<(&DiskConfig, Result<Examined, ServeError>)> {
     let (managed, plain): (Vec<_>, Vec<_>) = config.disks.iter().partition(|disk| is_managed(disk));
+    let examine = |disk: &DiskConfig| {
+        Managed::examine(&managed_options(disk, config))
+            .map_err(|source| managed_not_opened(&disk.name, source))
+    };
+    let examined: Vec<_> = std::thread::scope(|scope| {
+        let looks: Vec<_> = managed.iter().map(|&disk| scope.spawn(move || examine(disk))).collect();
+        looks
+            .into_iter()
+            .map(|look| look.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    });
     let mut names: Vec<String> = plain.iter().map(|disk| disk.name.clone()).collect();
-    let mut examine = |disk: &DiskConfig| {
-        let examined = Managed::examine(&managed_options(disk, config))
-            .map_err(|source| ServeError::Disk { name: disk.name.clone(), source })?;
+    let mut named = |disk: &DiskConfig, examined: Examined| {
         for volume in &examined.volumes {
             let volume = volume.name.to_string();
             if names.contains(&volume) {
@@ -233,7 +267,8 @@ pub fn examine_managed(config: &Config) -> Vec<(&DiskConfig, Result<Examined, Se
             _ => Ok(examined),
         }
     };
-    managed.into_iter().map(|disk| (disk, examine(disk))).collect()
+    let looked = managed.into_iter().zip(examined);
+    looked.map(|(disk, found)| (disk, found.and_then(|examined| named(disk, examined)))).collect()
 }
 
 fn is_managed(disk: &DiskConfig) -> bool {

@@ -45,6 +45,9 @@ fn remedy(error: JobError) -> &'static str {
         JobError::Os { errno: libc::ENOSPC | libc::EDQUOT } => {
             "make room in the file system that has it, then restart this daemon"
         }
+        JobError::Shrank { .. } => {
+            "stop this daemon and bring a copy of the whole disk back, or have the copies on it replaced; do not make it longer again"
+        }
         JobError::StoreFailed => {
             "make room if the file system that has it is full, else see the kernel's log (dmesg) and the disk; then restart this daemon"
         }

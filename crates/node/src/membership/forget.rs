@@ -13,7 +13,7 @@ use super::session::Session;
 pub(super) async fn forget(session: &Session, name: &str, with_disks: bool) -> Result<Forgotten, String> {
     let failed = |error: Error| match error {
         Error::Refused(refusal) => refusal.to_string(),
-        error => format!("the coordinator, {}: {error}", session.describe()),
+        error => session.unanswered(&error),
     };
     let registry = &session.coordinator;
     let view = registry.view().await.map_err(failed)?;

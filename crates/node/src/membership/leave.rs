@@ -27,7 +27,7 @@ pub(super) async fn leave(session: &Rc<Session>, force: bool) -> Result<(), Stri
     if !needed.is_empty() && !force {
         return Err(format!("{}; or leave with --force", needed.join("; ")));
     }
-    let failed = |error: Error| format!("the coordinator, {}: {error}", session.describe());
+    let failed = |error: Error| session.unanswered(&error);
     let seat = session.seat.borrow().clone();
     let registry = &session.coordinator;
     registry.leave(&seat).await.map_err(failed)?;

@@ -240,6 +240,11 @@ impl Session {
         self.view.borrow().clone()
     }
 
+    /// What is said of a request to the registry that has failed.
+    pub(super) fn unanswered(&self, error: &cards_coordinator::Error) -> String {
+        silence::unanswered(&self.coordinator, &self.describe(), error)
+    }
+
     /// What the coordinator is called in messages.
     pub(super) fn describe(&self) -> String {
         match &self.coordinator {

@@ -320,7 +320,7 @@ fn find_at(view: &View, place: &str) -> Result<Uuid, String> {
 pub(super) fn failed(session: &Session, error: Error) -> String {
     match error {
         Error::Refused(refusal) => refusal.to_string(),
-        error => format!("the coordinator, {}: {error}", session.describe()),
+        error => session.unanswered(&error),
     }
 }
 

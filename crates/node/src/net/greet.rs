@@ -95,7 +95,7 @@ impl GreetError {
             _ => {}
         }
         let Self::Io(error) = self else {
-            return "is it overloaded, or another program there? look into its log";
+            return "is it overloaded, or another program there, or do its answers not come through? look into its log, and at the network back";
         };
         match error.kind() {
             ConnectionRefused => "start `cards serve` there, or correct its `address`",

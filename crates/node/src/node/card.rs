@@ -32,7 +32,7 @@ pub(crate) struct Card {
     /// Why the disk node does not attach it again, as the log says it.
     gone: Mutex<Option<Refusal>>,
     /// When a flush failed last because writes were lost, in milliseconds since 1970, of which group, and why.
-    lost: Mutex<Option<(u64, PgId, IoError)>>,
+    lost: Mutex<Option<Loss>>,
     /// Requests that failed, though they were right.
     pub(crate) failures: Failures,
     /// Cards in the way are given up: until it is attached once, for two must not take a volume from each other.
@@ -102,20 +102,23 @@ impl Card {
         &self.limiter
     }
 
-    /// When a flush failed last because writes were lost, in milliseconds since 1970, of which group, and why.
-    pub(crate) fn lost(&self) -> Option<(u64, PgId, &'static str)> {
-        let lost = *self.lost.lock().unwrap_or_else(PoisonError::into_inner);
-        lost.map(|(time_ms, of, error)| (time_ms, of, reason_of_loss(of, error)))
+    /// When and where a flush failed last because writes were lost, and why.
+    pub(crate) fn lost(&self) -> Option<(Loss, &'static str)> {
+        let lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        lost.map(|lost| {
+            let reason = reason_of_loss(lost.of, lost.error);
+            (lost, reason)
+        })
     }
 
     pub(crate) fn set_state(&self, state: CardState) {
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
     }
 
-    /// A flush has failed now, in milliseconds since 1970, because writes were lost: says why one failed before.
-    pub(crate) fn set_lost(&self, time_ms: u64, of: PgId, error: IoError) -> Option<IoError> {
+    /// A flush has failed because writes were lost: says why one failed before.
+    pub(crate) fn set_lost(&self, loss: Loss) -> Option<IoError> {
         let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
-        lost.replace((time_ms, of, error)).map(|(_, _, error)| error)
+        lost.replace(loss).map(|before| before.error)
     }
 
     /// The card was given up, and is refused with `refusal`, or it is attached again: says whether that is news.
@@ -136,6 +139,17 @@ impl Card {
         let parts = self.parts.get()?;
         parts.all().get(parts.number(of)?)
     }
+}
+
+/// A flush that has failed because writes were lost.
+#[derive(Clone, Debug)]
+pub(crate) struct Loss {
+    /// When, in milliseconds since 1970.
+    pub(crate) time_ms: u64,
+    pub(crate) of: PgId,
+    /// Who answered it: another node may lead the group since.
+    pub(crate) disk_node: String,
+    pub(crate) error: IoError,
 }
 
 /// Why a flush has failed, for people.

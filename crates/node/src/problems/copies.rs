@@ -7,6 +7,7 @@ use cards_admin::{CopyState, Growing};
 use cards_array::group::{MapColumn, State};
 use cards_config::size;
 use cards_coordinator::{ColumnState, GroupColumn};
+use cards_core::NodeId;
 
 use super::{Harm, Problem};
 use crate::groups::{StandsStill, damage, mirror};
@@ -32,7 +33,9 @@ pub(super) fn of(node: &Node) -> Vec<Problem> {
             let has_failed = node.groups.failed_copy(known.record.pg()).is_some();
             let failed = has_failed.then(|| node.name(node.me));
             let image = |number| node.put_back(&known.record, known.map.as_ref()?, number);
-            behind(known, name(known).unwrap_or_default(), failed, image)
+            let mut behind = behind(known, name(known).unwrap_or_default(), failed, image);
+            behind.awaits = awaits(node, known);
+            behind
         });
         problems.extend(
             out_of_sync(volume, &behind.collect::<Vec<_>>()).map(|text| Problem::new(Harm::Risk, text)),
@@ -97,14 +100,46 @@ fn still(node: &Node, volume: &str, parts: &[Arc<Known>]) -> Option<Problem> {
     Some(Problem::failing(Harm::Failing, failed, first.remedy()))
 }
 
-/// The copies of a group that are not in sync, and how many it is to have.
+/// The copies of a group that are not in sync, and how many are.
 #[derive(Debug, Default)]
 struct Behind {
     all: usize,
+    in_sync: usize,
     copies: Vec<String>,
+    /// One of them is not being filled yet.
+    is_left: bool,
+    awaits: Option<Awaits>,
 }
 
-/// Copies of a group that have missed writes: the next failure may be one too many. `names`: of the nodes of its columns;
+/// Copies in sync that are all at nodes which do not answer, while another one does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Awaits {
+    /// What a person would force, and from which node.
+    part: String,
+    from: String,
+    /// Where the copies in sync are.
+    places: Vec<String>,
+}
+
+/// What a group waits for, if all nodes with its copies in sync are away.
+fn awaits(node: &Node, known: &Known) -> Option<Awaits> {
+    let map = known.ready()?;
+    let is_up = |of: NodeId| {
+        let link = &node.links[usize::from(of.0)];
+        of == node.me || (link.is_up() && link.silent_since().is_none())
+    };
+    let columns =
+        || map.columns.iter().zip(&known.record.columns).filter(|(column, _)| column.state != State::None);
+    let is_in_sync = |column: &MapColumn| column.state == State::Sync;
+    if columns().any(|(column, _)| is_in_sync(column) && is_up(column.node)) {
+        return None;
+    }
+    let (from, _) = columns().find(|(column, _)| !is_in_sync(column) && is_up(column.node))?;
+    let places = columns().filter(|(column, _)| is_in_sync(column)).map(|(_, told)| told.place()).collect();
+    Some(Awaits { part: known.record.name.clone(), from: node.name(from.node), places })
+}
+
+/// The copies of a group that are not in sync: the next failure may be one too many. `names`: of the nodes of its columns;
 /// `failed`: that which has given its own up; `image`: of which epoch the disk of a column is an image.
 fn behind(
     known: &Known,
@@ -113,36 +148,84 @@ fn behind(
     image: impl Fn(u8) -> Option<u64>,
 ) -> Behind {
     let Some(map) = known.ready() else { return Behind::default() };
-    // One that leaves does so when another is in sync in its place, or is told of by that one.
-    let stays = |(column, told): (&MapColumn, &GroupColumn)| {
-        column.state != State::None && told.state != ColumnState::Leaving
+    let is_whole = |number: u8, column: &MapColumn, node: &String| {
+        column.state == State::Sync && failed.as_ref() != Some(node) && image(number).is_none()
     };
-    let columns = (0..).zip(map.columns.iter().zip(&known.record.columns).zip(names));
-    let columns: Vec<_> = columns.filter(|(_, (pair, _))| stays(*pair)).collect();
-    let copies = columns.iter().filter_map(|(number, ((column, told), node))| {
+    let columns: Vec<_> = (0..).zip(map.columns.iter().zip(&known.record.columns).zip(&names)).collect();
+    let whole: BTreeSet<u8> = columns
+        .iter()
+        .filter(|(number, ((column, _), node))| is_whole(*number, column, node))
+        .map(|(number, _)| *number)
+        .collect();
+    // One that leaves does so when another is in sync in its place: of both that is told.
+    let stays = |column: &MapColumn, told: &GroupColumn| {
+        let is_stand_in = told.replaces.is_some_and(|of| whole.contains(&of));
+        column.state != State::None && told.state != ColumnState::Leaving && !is_stand_in
+    };
+    let mut behind = Behind { all: known.record.copies(), ..Behind::default() };
+    behind.in_sync = whole.len().min(behind.all);
+    for (number, ((column, told), node)) in columns {
+        if !stays(column, told) || whole.contains(&number) {
+            continue;
+        }
         let state = match column.state {
             State::Sync if failed.as_ref() == Some(node) => "given up",
-            State::Sync if image(*number).is_some() => "an earlier image, to which its disk was put back",
-            State::Sync => return None,
+            State::Sync => "an earlier image, to which its disk was put back",
             State::Stale { .. } => "stale",
             State::Fill { .. } => "being filled",
             State::None => "without a disk",
         };
-        Some(format!("that at node {node} (disk {}) is {state}", told.disk_name))
-    });
-    Behind { all: columns.len(), copies: copies.collect() }
+        behind.is_left |= !matches!(column.state, State::Fill { .. });
+        behind.copies.push(format!("that at node {node} (disk {}) is {state}", told.disk_name));
+    }
+    behind
+}
+
+/// What to do about copies that are not in sync; nothing while they are being filled.
+fn remedy(parts: &[Behind]) -> String {
+    let awaited: Vec<&Awaits> = parts.iter().filter_map(|part| part.awaits.as_ref()).collect();
+    match awaited.as_slice() {
+        [first, ..] => {
+            let (of, those) = match parts.len() {
+                1 => (String::new(), "the copy".to_owned()),
+                _ => {
+                    (format!(" of {}", counted_parts(awaited.len())), format!("the copies of {}", first.part))
+                }
+            };
+            format!(
+                "; every copy in sync{of} is away, and no other one has everything: bring back {}. If it is gone for good, `cards volume force {} --from {}` \
+                 says what is lost when {those} there {} the truth",
+                first.places.join(" or "),
+                first.part,
+                first.from,
+                if parts.len() == 1 { "becomes" } else { "become" },
+            )
+        }
+        [] if parts.iter().any(|part| part.is_left) => {
+            "; it is filled by itself once its primary reaches its node and the disk is there; after an \
+             error of the disk, which the log of that node names, once its daemon was started again"
+                .into()
+        }
+        [] => "; that goes on by itself".into(),
+    }
+}
+
+fn counted_parts(count: usize) -> String {
+    match count {
+        1 => "1 part".into(),
+        count => format!("{count} parts"),
+    }
 }
 
 /// The copies of a volume that are not in sync, for people; of several parts, how many are concerned.
 fn out_of_sync(volume: &str, parts: &[Behind]) -> Option<String> {
     let amiss = parts.iter().filter(|part| !part.copies.is_empty()).count();
-    let remedy = "it is filled by itself once its node and disk are there; after an error of the disk, which the log of that node names, once its \
-                  daemon was started again";
+    let remedy = remedy(parts);
     match parts {
         _ if amiss == 0 => None,
         [part] => Some(format!(
-            "volume {volume}: {} of {} copies are in sync: {}; {remedy}",
-            part.all - part.copies.len(),
+            "volume {volume}: {} of {} copies are in sync: {}{remedy}",
+            part.in_sync,
             part.all,
             part.copies.join(", ")
         )),
@@ -150,7 +233,7 @@ fn out_of_sync(volume: &str, parts: &[Behind]) -> Option<String> {
             let copies = counted(parts.iter().flat_map(|part| &part.copies));
             let whole = parts.len() - amiss;
             Some(format!(
-                "volume {volume}: {whole} of {} parts have all copies in sync: {}; {remedy}",
+                "volume {volume}: {whole} of {} parts have all copies in sync: {}{remedy}",
                 parts.len(),
                 copies.join(", ")
             ))
@@ -254,7 +337,9 @@ mod tests {
     use super::*;
 
     fn part(copies: &[&str]) -> Behind {
-        Behind { all: 2, copies: copies.iter().map(ToString::to_string).collect() }
+        let is_left = copies.iter().any(|copy| copy.ends_with("is stale"));
+        let copies: Vec<String> = copies.iter().map(ToString::to_string).collect();
+        Behind { all: 2, in_sync: 2 - copies.len(), copies, is_left, awaits: None }
     }
 
     #[test]
@@ -272,8 +357,23 @@ mod tests {
         assert_eq!(out_of_sync("data", &[part(&[])]), None);
         let one = out_of_sync("data", &[part(&[stale])]).unwrap();
         assert!(
-            one.starts_with(&format!("volume data: 1 of 2 copies are in sync: {stale}; it is filled")),
+            one.starts_with(&format!(
+                "volume data: 1 of 2 copies are in sync: {stale}; it is filled by itself once its primary"
+            )),
             "{one}"
+        );
+        assert_eq!(
+            out_of_sync("data", &[part(&[filled])]).unwrap(),
+            format!("volume data: 1 of 2 copies are in sync: {filled}; that goes on by itself")
+        );
+        let awaits = Awaits { part: "data".into(), from: "n2".into(), places: vec!["n1:fast".into()] };
+        let last = Behind { awaits: Some(awaits), ..part(&[stale]) };
+        let last = out_of_sync("data", &[last]).unwrap();
+        assert!(
+            last.contains(
+                "bring back n1:fast. If it is gone for good, `cards volume force data --from n2` says"
+            ),
+            "{last}"
         );
         let mut parts: Vec<Behind> =
             (0..64).map(|number| part(&[stale][usize::from(number >= 40)..])).collect();

@@ -246,9 +246,9 @@ impl Part {
         let what = if self.is_useful() { "This is a guess" } else { "Too little is known for an advice" };
         let points = |share: f64| format!("{:.1}", 100.0 * share);
         let mut text = format!(
-            "{what}: {} reads of {} blocks are known, and shares can be {} points off.",
-            count(self.sampled_reads as u64),
-            count(self.sampled_blocks as u64),
+            "{what}: {} of {} are known, and shares can be {} points off.",
+            plural(self.sampled_reads as u64, "read"),
+            plural(self.sampled_blocks as u64, "block"),
             points(self.error)
         );
         if self.unknown > ERROR_MAX {
@@ -392,4 +392,7 @@ impl Advice {
         }
         Ok(())
     }
+}
+fn plural(number: u64, what: &str) -> String {
+    format!("{} {what}{}", count(number), if number == 1 { "" } else { "s" })
 }

@@ -200,10 +200,16 @@ fn in_use(check: String, path: &Path, disk: &cards_config::Disk, bytes: Option<u
                 "{}: has {now} bytes of the {served} that are served: it was cut short, and what was beyond is lost",
                 path.display()
             );
-            let remedy = format!(
-                "give it its size again (truncate -s {served} {}) and restore the contents",
-                path.display()
-            );
+            let remedy = match disk.origin {
+                Origin::Managed(_) => "do not make it longer again, for what was lost would read as zeroes; stop the daemon and bring a copy of the \
+                                       whole disk back, or format another one under another name and have the copies on this one replaced (`cards \
+                                       volume replace`)"
+                    .to_owned(),
+                _ => format!(
+                    "give it its size again (truncate -s {served} {}) and restore the contents",
+                    path.display()
+                ),
+            };
             Finding::problem(check, says, remedy)
         }
         _ => match short_of_room(path).filter(|_| !disk.read_only) {
@@ -340,6 +346,32 @@ mod tests {
         );
     }
 
+    /// As a plain disk it would be overwritten; one that is not there is not made anew by a file.
+    #[test]
+    fn a_managed_disk_is_no_plain_one_and_is_not_made_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("disk.img");
+        format(&path, "d");
+        let plain = config(dir.path(), "d", Origin::Path(path.clone()));
+        let found = disk(&plain, &plain.disks[0], &Daemon::Away).to_string();
+        assert!(
+            found.starts_with("problem") && found.contains(&format!("managed = \"{}\"", path.display())),
+            "{found}"
+        );
+        // What was served so before has whatever its clients have made of it.
+        std::fs::create_dir(&plain.state_dir).unwrap();
+        std::fs::write(plain.state_dir.join("d@n1@lab.journal"), "").unwrap();
+        let found = disk(&plain, &plain.disks[0], &Daemon::Away).to_string();
+        assert!(!found.contains("managed ="), "{found}");
+        std::fs::remove_file(&path).unwrap();
+        let config = config(dir.path(), "d", Origin::Managed(path));
+        let found = managed(&config, &Daemon::Away).remove(0).to_string();
+        assert!(
+            found.contains("bring the disk back, or mount") && found.contains("cards disk format"),
+            "{found}"
+        );
+    }
+
     #[test]
     fn a_disk_in_use_that_was_cut_short_is_a_problem() {
         let dir = tempfile::tempdir().unwrap();
@@ -352,7 +384,7 @@ mod tests {
         assert_eq!(of().level, Level::Ok, "{}", of());
         std::fs::File::options().write(true).open(&path).unwrap().set_len(32 << 20).unwrap();
         let found = of().to_string();
-        assert!(found.starts_with("problem") && found.contains("truncate -s 67108864"), "{found}");
+        assert!(found.starts_with("problem") && found.contains("would read as zeroes"), "{found}");
     }
 
     #[test]

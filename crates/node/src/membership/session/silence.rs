@@ -26,6 +26,20 @@ pub(super) fn remedy(coordinator: &Coordinator) -> &'static str {
     }
 }
 
+/// What is said of a request to the registry that had no answer: of several that keep it no single one has to be up.
+pub(in crate::membership) fn unanswered(coordinator: &Coordinator, described: &str, error: &Error) -> String {
+    match (coordinator, error) {
+        (Coordinator::Local(local), Error::Remote(_)) if local.kept().arbiters.len() > 1 => {
+            format!(
+                "the coordinator, {described}, does not answer ({}): {}; `cards status` says which of them are down",
+                cause(error),
+                remedy(coordinator)
+            )
+        }
+        _ => format!("the coordinator, {described}: {error}"),
+    }
+}
+
 /// What is said of a clock that is too far off to join with.
 pub(super) fn clock_off(node: WallClock, coordinator: WallClock) -> String {
     format!(

@@ -54,6 +54,7 @@ fn status(number: u64, second: u64) -> Status {
     let disk = |name: &str| Disk {
         name: name.into(),
         origin: String::new(),
+        managed: None,
         errors: 0,
         damaged: 0,
         room: None,
