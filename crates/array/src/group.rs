@@ -523,7 +523,7 @@ impl<P: Clone> Group<P> {
             if let Some(outdated) = primary.outdated_own().filter(|_| !self.column.failed) {
                 self.column.outdated.get_or_insert(outdated);
             }
-            if self.column.failed || self.column.outdated.is_some() {
+            if self.column.failed || self.column.outdated.is_some() || primary.hangs(now) {
                 self.step_down(now);
                 continue;
             }
@@ -625,7 +625,7 @@ impl<P: Clone> Group<P> {
             } else {
                 self.claim(now, map);
             }
-        } else if !self.column.failed {
+        } else if !self.column.failed && self.column.rests() {
             let Record { generation, in_sync_epoch, .. } = self.column.record;
             let (disk, marks) = (self.column.disk, self.column.marks);
             // A process that the map names may be gone, and an earlier primary go on because no column was sealed for the map.

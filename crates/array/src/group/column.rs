@@ -147,6 +147,12 @@ impl Column {
         self.sealing.as_ref().map_or(self.record.term(), |map| map.term)
     }
 
+    /// Its disk has answered all that it was asked. One that does not would hold up each term that it is let into.
+    pub(super) fn rests(&self) -> bool {
+        let is_busy = !self.busy.is_empty() || !self.reading.is_empty() || !self.syncing.is_empty();
+        !is_busy && self.writing.is_none() && self.opening.is_none() && !self.is_admitting
+    }
+
     /// When the promise is over for which a primary waits.
     pub(super) fn next_timeout(&self, now: Instant) -> Option<Instant> {
         self.promise.blocks(now, self.sealing.as_ref()?.primary.node)

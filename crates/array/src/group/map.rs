@@ -51,6 +51,18 @@ pub enum State {
     None,
 }
 
+impl State {
+    /// Up to which epoch the column has every acknowledged write.
+    #[must_use]
+    pub const fn has_up_to(self) -> u64 {
+        match self {
+            Self::Sync => u64::MAX,
+            Self::Stale { since } | Self::Fill { since } => since,
+            Self::None => 0,
+        }
+    }
+}
+
 /// A change of the set of columns, as placement wants it: carried out by the primary as soon as the map can change so, once.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Placement {
@@ -447,10 +459,10 @@ impl Map {
     }
 
     /// *Retire*: a column leaves the group. One in sync does so only when the column that takes its place is in sync, so that there are
-    /// as many as before that one was added.
+    /// as many as before that one was added; a stale one not before a successor that the map has and that has less.
     ///
     /// # Errors
-    /// Another process asked, there is no such column, it is the primary's own, or it is in sync and its successor is not.
+    /// Another process asked, there is no such column, it is the primary's own, or its successor has less than that.
     pub fn retired(&self, by: Member, column: u8, successor: Option<u8>) -> Result<Self, MapError> {
         self.check_primary(by)?;
         let state = self.state(column)?;
@@ -461,10 +473,10 @@ impl Map {
         if node == by.node {
             return Err(MapError::SameNode { node });
         }
-        let is_followed = successor
-            .filter(|other| *other != column)
-            .is_some_and(|other| self.state(other) == Ok(State::Sync));
-        if state == State::Sync && !is_followed {
+        let after = successor.filter(|other| *other != column).and_then(|other| self.state(other).ok());
+        let after = after.filter(|after| *after != State::None);
+        let is_followed = after.map_or(state != State::Sync, |after| after.has_up_to() >= state.has_up_to());
+        if !is_followed {
             return Err(MapError::NoSuccessor { column });
         }
         let mut next = self.with_state(column, State::None);
@@ -685,6 +697,20 @@ mod tests {
         let disks = [1, 2, 3, 4, 5, 6, 7, 8].map(|n| (disk(n), NodeId(n.into())));
         let most = Map::first(disk(9), 0, home, &disks).unwrap();
         assert_eq!(most.added(home, 8, disk(10), NodeId(10)), Err(MapError::Columns { count: 9 }));
+    }
+
+    #[test]
+    fn a_stale_column_leaves_to_none_that_has_less() {
+        let home = member(1, 7);
+        let added = map().without(home, 1, 1, Marks(0)).unwrap().added(home, 3, disk(5), NodeId(5)).unwrap();
+        let less = Err(MapError::NoSuccessor { column: 1 });
+        assert_eq!(added.retired(home, 1, Some(3)), less);
+        let filled = added.let_in(home, 3, disk(5), None).unwrap();
+        assert_eq!(filled.retired(home, 1, Some(3)), less);
+        let admitted = filled.admitted(home, 3).unwrap();
+        assert!(admitted.retired(home, 1, Some(3)).is_ok());
+        // One that is not there yet may need its place.
+        assert!(map().without(home, 1, 1, Marks(0)).unwrap().retired(home, 1, Some(3)).is_ok());
     }
 
     #[test]

@@ -440,6 +440,7 @@ mod tests {
             disks: vec![Disk {
                 name: "disk".into(),
                 origin: "/dev/sdb".into(),
+                managed: None,
                 errors: 0,
                 damaged: 0,
                 room: None,

@@ -290,7 +290,8 @@ impl<M: Models> World<M> {
                 let plan = mirror.plan.take();
                 let successor = plan.and_then(|plan| before.column(plan.column));
                 // It may have been dropped since it was in sync.
-                let follows = successor.is_some_and(|successor| has_up_to(successor.state) >= has_up_to(was));
+                let follows =
+                    successor.is_some_and(|successor| successor.state.has_up_to() >= was.has_up_to());
                 if !follows {
                     let why =
                         format!("column {number} of {volume:?} leaves before another one has its place");
@@ -298,14 +299,5 @@ impl<M: Models> World<M> {
                 }
             }
         }
-    }
-}
-
-/// Up to which epoch a column has everything.
-const fn has_up_to(state: State) -> u64 {
-    match state {
-        State::Sync => u64::MAX,
-        State::Stale { since } | State::Fill { since } => since,
-        State::None => 0,
     }
 }

@@ -46,6 +46,29 @@ impl<P: Clone> Primary<P> {
         unconfirmed.or_else(|| late(read, timing.get_timeout()).map(DropCause::Unread))
     }
 
+    /// The own disk neither answers nor fails, for so long that another primary would have dropped the column, and another column in sync, which is
+    /// there, has everything.
+    pub(in crate::group) fn hangs(&self, now: Instant) -> bool {
+        let is_late = |since: Instant| since + self.timing.begin_timeout() < now;
+        let has_not = |put: &Put<P>| {
+            let own = self.own;
+            put.targets.has(own) && !put.confirmed.has(own) && !put.damaged().has(own)
+        };
+        let hangs = self.is_stuck(now, self.own)
+            || self.puts.values().any(|put| is_late(put.since) && has_not(put))
+            || self
+                .gets
+                .values()
+                .any(|get| is_late(get.since) && get.from == self.own && get.repair.is_none());
+        let is_sound = |column: &u8| {
+            self.is_open() || self.reports.get(column).is_some_and(|report| report.memory > Memory::Lossy)
+        };
+        let goes_on = |column: &u8| {
+            *column != self.own && !self.broken.has(*column) && self.silence(now, *column).is_none()
+        };
+        hangs && self.map.in_sync().any(|column| goes_on(&column) && is_sound(&column))
+    }
+
     /// The map that the primary wants next, if it wants another one, and what that changes. It is proposed at once.
     pub(in crate::group) fn wish(
         &mut self,

@@ -1243,6 +1243,40 @@ fn a_repair_waits_for_no_disk_that_does_not_answer() {
     assert!(repaired > 0, "the third column has what the second one does not tell");
 }
 
+/// The primary's own disk neither answers nor fails, as one whose path is gone: another column, which has everything, goes on.
+#[test]
+fn a_primary_whose_disk_does_not_answer_leaves_the_group_to_another_one() {
+    for seed in 0..20 {
+        let (mut world, primary) = serving(seed, 2 + seed as usize % 2, None);
+        if seed % 4 < 2 {
+            world.hangs = Some(primary)
+        } else {
+            world.mute = Some(primary)
+        }
+        world.run(world.now + 25 * LEASE);
+        let serving = usize::from(world.register.primary.node.0);
+        assert!(serving != primary && world.nodes[serving].serves, "seed {seed}: {:?}", world.changes);
+        let writes = world.counts.writes;
+        world.run(world.now + 5 * LEASE);
+        assert_eq!(world.wrong, None, "seed {seed}");
+        assert!(world.counts.writes > writes, "seed {seed}: commands go on");
+    }
+}
+
+/// It goes on as long as nobody else can.
+#[test]
+fn a_primary_that_is_alone_waits_for_its_disk() {
+    let (mut world, primary) = serving(3, 2, None);
+    world.dead = Some(1 - primary);
+    world.crash(1 - primary, false);
+    world.run(world.now + 10 * LEASE);
+    world.mute = Some(primary);
+    let epoch = world.register.term.epoch;
+    world.run(world.now + 25 * LEASE);
+    assert_eq!((world.register.term.epoch, usize::from(world.register.primary.node.0)), (epoch, primary));
+    assert!(world.nodes[primary].serves);
+}
+
 /// A primary repeats a read that has no answer. Its disk may have a queue that takes longer than that: it would never come to an end of it, if each
 /// repetition were one more read.
 #[test]

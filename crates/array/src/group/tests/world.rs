@@ -262,6 +262,8 @@ pub(super) struct World {
     pub(super) dead: Option<usize>,
     /// The disk of this node answers no read.
     pub(super) mute: Option<usize>,
+    /// The disk of this node answers nothing.
+    pub(super) hangs: Option<usize>,
     plan: Option<Plan>,
     /// The last one that was given up when the new column was in sync already: a primary may not have heard that the old one stays.
     given_up_late: Option<Plan>,
@@ -353,6 +355,7 @@ impl World {
             clients_rest: false,
             dead: None,
             mute: None,
+            hangs: None,
             plan: None,
             given_up_late: None,
             left: BTreeSet::new(),
@@ -825,7 +828,7 @@ impl World {
                 let is_read = matches!(work, Work::Read { .. } | Work::Verify { .. });
                 self.nodes[node].media.begin(&work);
                 self.nodes[node].works.insert(op, work);
-                if is_read && self.mute == Some(node) {
+                if is_read && self.mute == Some(node) || self.hangs == Some(node) {
                     return;
                 }
                 let slow = self.random.chance(20) && !self.is_calm;

@@ -492,7 +492,7 @@ fn what_is_dirty_or_missed_ends_with_the_column() {
     world.put(768, true);
     world.run();
     world.kill();
-    let found = world.store.begin(COPY).unwrap();
+    let found = world.store.begin(COPY, true).unwrap();
     let last = extents(3 << 20, bytes);
     assert_eq!((&found.dirty, &found.missed), (&last, &last));
 }
@@ -507,7 +507,7 @@ fn a_disk_has_counted_what_it_noted_as_dirty_when_the_next_process_opens_it() {
     let after = world.store.marks();
     assert!(after > before, "{before:?}, {after:?}");
     world.kill();
-    assert_eq!((world.store.marks(), world.store.begin(COPY).unwrap().marks), (after, after));
+    assert_eq!((world.store.marks(), world.store.begin(COPY, true).unwrap().marks), (after, after));
 }
 
 /// Its map of dirty regions is damaged: each may be one of them. What others may not have is compared with them, and has its checksums.
@@ -525,7 +525,7 @@ fn a_plain_column_that_may_be_dirty_on_a_closed_disk_is_unsure_and_a_copy_is_not
     world.kill();
     let unsure: BTreeSet<_> = world.store.unsure().map(|(key, offset, _)| (key, offset >> 20)).collect();
     assert_eq!(unsure, (0..8).map(|region| (KEY, region)).collect());
-    assert_eq!(world.store.begin(COPY).unwrap().dirty, extents(0, 4 << 20));
+    assert_eq!(world.store.begin(COPY, true).unwrap().dirty, extents(0, 4 << 20));
 }
 
 #[test]
@@ -548,8 +548,8 @@ fn a_column_that_goes_takes_what_is_known_of_its_regions_with_it_and_of_no_other
         world.with(|store, now, out| store.create_column(create, column, 1, now, out));
         world.run();
         assert_eq!(unsure(&world), [other]);
-        assert!(world.store.begin(gone).unwrap().dirty.is_empty());
-        let dirty = world.store.begin(COPY).unwrap().dirty;
+        assert!(world.store.begin(gone, true).unwrap().dirty.is_empty());
+        let dirty = world.store.begin(COPY, true).unwrap().dirty;
         assert_eq!(dirty, if gone == KEY { extents(1 << 20, 2 << 20) } else { Extents::default() });
     }
 }
