@@ -340,6 +340,7 @@ impl Store {
     /// Time passes. Wanted about once a second.
     pub fn tick(&mut self, now: u64, out: &mut Vec<Effect>) {
         self.begin_settling(now, out);
+        self.tables.renew();
         self.advance(now, out);
     }
 
@@ -627,8 +628,13 @@ impl Store {
             self.begin_settling(now, out);
         }
         self.begin_making(now, out);
+        let is_quiet = matches!(self.life, Life::Closing { said: false, .. }) && self.is_quiet();
+        if is_quiet {
+            self.tables.renew();
+        }
         if let Life::Closing { ticket, said: false } = self.life
-            && self.is_quiet()
+            && is_quiet
+            && self.tables.are_renewed()
         {
             self.life = Life::Closing { ticket, said: true };
             self.tables.superblock.closed = self.regions.unsure.is_empty();

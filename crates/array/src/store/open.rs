@@ -116,19 +116,19 @@ impl Store {
             let at = usize::try_from(at).map_err(|_| OpenError::Short)?;
             tables.get(at..).and_then(<[u8]>::first_chunk).ok_or(OpenError::Short)
         };
-        let mut pieces = Vec::new();
+        let (mut older, mut pieces) = (BTreeSet::new(), Vec::new());
         for number in 0..sizes.piece_pages() as u32 {
             let entries = PiecePage::entries(number, sizes.pieces);
             let at = |slot| sizes.piece_page_at(number.into(), slot);
             let decode =
                 |slot| Ok(PiecePage::decode(page(at(slot))?, PageId { disk, number }, slot, entries));
-            pieces.push(chosen("piece table", number, decode)?);
+            pieces.push(chosen("piece table", Page::Pieces(number), number, &mut older, decode)?);
         }
         let mut columns = Vec::new();
         for number in 0..sizes.column_pages() as u32 {
             let at = |slot| sizes.column_page_at(number.into(), slot);
             let decode = |slot| Ok(ColumnPage::decode(page(at(slot))?, PageId { disk, number }, slot));
-            columns.push(chosen("column table", number, decode)?);
+            columns.push(chosen("column table", Page::Columns(number), number, &mut older, decode)?);
         }
         let mut regions = [Vec::new(), Vec::new()];
         for map in RegionMap::BOTH {
@@ -138,7 +138,7 @@ impl Store {
                 let decode =
                     |slot| Ok(RegionPage::decode(page(at(slot))?, map, PageId { disk, number }, slot, count));
                 // Without the bits, each region may be one of them.
-                let found = match chosen("regions", number, decode) {
+                let found = match chosen("regions", Page::Regions(map, number), number, &mut older, decode) {
                     Err(OpenError::Page { .. }) => {
                         let mut all = RegionPage::clear(2);
                         (0..count.min(REGIONS)).for_each(|at| all.set(at, true));
@@ -152,7 +152,7 @@ impl Store {
         let was_closed = superblock.closed;
         // What a killed process has written is there as long as its machine has not been started again.
         let is_same_boot = superblock.boot == opener.boot && !opener.boot.is_nil();
-        let mut tables = Tables::new(superblock, pieces, columns, regions);
+        let mut tables = Tables::new(superblock, pieces, columns, regions, older);
         let columns = of_columns(&mut tables)?;
         tables.superblock.closed = false;
         tables.superblock.boot = opener.boot;
@@ -217,14 +217,19 @@ impl Store {
     }
 }
 
-/// The newer of the valid slots of a page.
+/// The newer of the valid slots of a page. If it is the only one, the other one is written anew.
 fn chosen<T: Sequenced>(
     table: &'static str,
+    page: Page,
     number: u32,
+    older: &mut BTreeSet<Page>,
     decode: impl Fn(Slot) -> Result<Result<T, PageError>, OpenError>,
 ) -> Result<T, OpenError> {
     match newest(decode(Slot::A)?, decode(Slot::B)?) {
-        Ok(chosen) => Ok(chosen.value),
+        Ok(chosen) => {
+            older.extend(chosen.damage.map(|_| page));
+            Ok(chosen.value)
+        }
         Err(damage) => Err(OpenError::Page { table, number, damage }),
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! A change is made in memory and its page marked. A cycle writes all pages that are marked, each to the slot that is not
 //! the last valid one, and syncs; cycles do not overlap, so a page is never written again before it is durable. All that wait for a
-//! cycle share its writes and its sync (group commit). The first cycle is a sync alone: what a daemon wrote that was killed is found,
+//! cycle share its writes and its sync (group commit). A table's page that was changed is written once more some time later, to its other slot:
+//! one that is damaged costs nothing then. (An older superblock does not say that the disk was closed, which is enough.) The first cycle is a sync alone: what a daemon wrote that was killed is found,
 //! and not durable yet.
 
 use alloc::boxed::Box;
@@ -34,6 +35,11 @@ pub(super) struct Tables {
     /// By [`RegionMap`].
     pub(super) regions: [Vec<RegionPage>; 2],
     marked: BTreeSet<Page>,
+    /// Of these, pages that have not changed since they were written last.
+    again: BTreeSet<Page>,
+    /// Pages of tables that the running cycle changes, and those whose other slot is older.
+    changing: BTreeSet<Page>,
+    older: BTreeSet<Page>,
     /// The cycle that runs, or the last that did; 0 is the first.
     cycle: u64,
     runs: bool,
@@ -45,8 +51,20 @@ impl Tables {
         pieces: Vec<PiecePage>,
         columns: Vec<ColumnPage>,
         regions: [Vec<RegionPage>; 2],
+        older: BTreeSet<Page>,
     ) -> Self {
-        Self { superblock, pieces, columns, regions, marked: BTreeSet::new(), cycle: 0, runs: true }
+        Self {
+            superblock,
+            pieces,
+            columns,
+            regions,
+            marked: BTreeSet::new(),
+            again: BTreeSet::new(),
+            changing: BTreeSet::new(),
+            older,
+            cycle: 0,
+            runs: true,
+        }
     }
 
     pub(super) const fn sizes(&self) -> &Sizes {
@@ -56,7 +74,22 @@ impl Tables {
     /// A page has been changed. It is durable when the cycle of the number that is returned has ended.
     pub(super) fn mark(&mut self, page: Page) -> u64 {
         self.marked.insert(page);
+        self.again.remove(&page);
         self.cycle + 1
+    }
+
+    /// Has pages written once more whose other slot is older.
+    pub(super) fn renew(&mut self) {
+        for page in core::mem::take(&mut self.older) {
+            if self.marked.insert(page) {
+                self.again.insert(page);
+            }
+        }
+    }
+
+    /// Both slots of each page of a table say the same, or will when the running cycle has ended.
+    pub(super) fn are_renewed(&self) -> bool {
+        self.older.is_empty() && self.changing.is_empty() && self.marked.is_empty()
     }
 
     /// The writes of the next cycle, if it can begin and has anything to do: offset and page.
@@ -67,12 +100,17 @@ impl Tables {
         self.runs = true;
         self.cycle += 1;
         let marked = core::mem::take(&mut self.marked);
+        let again = core::mem::take(&mut self.again);
+        self.changing = &marked - &again;
+        self.changing.remove(&Page::Superblock);
+        self.older.retain(|page| !marked.contains(page));
         Some(marked.into_iter().map(|page| self.encode(page)).collect())
     }
 
     /// The cycle is durable; its number.
-    pub(super) const fn end(&mut self) -> u64 {
+    pub(super) fn end(&mut self) -> u64 {
         self.runs = false;
+        self.older.append(&mut self.changing);
         self.cycle
     }
 

@@ -36,7 +36,7 @@ impl Random {
 type Bytes = Box<[u8; UNIT]>;
 
 /// A disk with a cache that loses power.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Disk {
     /// By page; those that are missing are zero.
     durable: BTreeMap<u64, Bytes>,
@@ -1028,6 +1028,29 @@ fn checksums_that_cannot_be_read_are_unknown_until_somebody_says_them() {
     assert_eq!(unsure, [0, 1, 2, 3], "the page has checksums of all four");
     world.resum();
     world.check();
+}
+
+/// A slot of the table of columns is damaged when all has been quiet for a moment, or the disk was closed: the other one has the same.
+#[test]
+fn a_table_that_was_changed_is_in_both_slots_soon() {
+    for closes in [false, true] {
+        let mut world = World::new(4);
+        if closes {
+            world.close();
+        } else {
+            world.wait(1_000);
+            world.run();
+        }
+        for slot in [Slot::A, Slot::B] {
+            let mut disk = world.disk.clone();
+            let page = world.store.sizes().column_page_at(0, slot) / UNIT as u64;
+            let mut bytes = disk.read(page);
+            bytes[99] ^= 1;
+            disk.write(page, bytes);
+            let store = open(&disk, 1, &mut Vec::new()).unwrap();
+            assert_eq!(store.columns().count(), 1, "{slot:?} is damaged, closed: {closes}");
+        }
+    }
 }
 
 /// A page that is none any more says that what is around it may be gone, too.
