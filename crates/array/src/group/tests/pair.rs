@@ -588,3 +588,41 @@ fn columns_are_told_the_most_that_a_client_has_said_of_what_it_repeats_no_more()
     }
     assert_eq!(told, [(5, 4), (6, 4), (7, 6)]);
 }
+
+/// Other columns know what a column has missed until it is in sync, but for one whose disk has what the map says: what is copied to that one they
+/// forget at once.
+#[test]
+fn what_is_copied_to_a_disk_that_is_not_trusted_is_forgotten_when_it_is_in_sync() {
+    for (since, is_early) in [(3, true), (0, false)] {
+        let record = Record { generation: 1, sealed_epoch: 11, in_sync_epoch: 11, is_lossy: false };
+        let mut pair = Pair::with_record(HERE, GroupTiming::default(), record);
+        (pair.map.term.epoch, pair.map.since) = (12, 12);
+        pair.map.columns[1].state = State::Stale { since };
+        pair.report.sealed_before = Term { generation: 1, epoch: 9 };
+        pair.report.in_sync_epoch = 5;
+        pair.report.unstable = [Extent { offset: 0, length: 8 * UNIT }].into_iter().collect();
+        pair.begin();
+        pair.hear(Message::Here { disk: Uuid([2; 16]), generation: 1, in_sync_epoch: 5, marks: Marks(0) });
+        pair.take();
+        assert_eq!(pair.map.columns[1].state, State::Fill { since });
+        let (mut told, mut is_over) = (false, false);
+        while !is_over {
+            let said = pair.said();
+            assert!(!said.is_empty(), "the fill stands still");
+            for message in said {
+                match message {
+                    Message::Put { term, number, .. } => {
+                        pair.hear(Message::PutDone { term, number, marks: Marks(0) });
+                    }
+                    Message::CaughtUp { number, .. } => {
+                        told = true;
+                        assert!(number > 0, "writes until then are overtaken by none of it");
+                    }
+                    Message::Harden { .. } => is_over = true,
+                    _ => {}
+                }
+            }
+        }
+        assert_eq!(told, is_early, "since {since}");
+    }
+}
