@@ -268,10 +268,6 @@ impl Local {
 
     /// A disk was put back to an earlier image, and another copy has everything.
     fn tell_outdated(&self, of: PgId) {
-        // A node that ends takes nothing any more, also what is handed to it just then; its disk is as it was.
-        if self.node.draining() {
-            return;
-        }
         let known = self.node.groups.get(of);
         tracing::error!(
             volume = known.map_or_else(String::new, |known| known.record.described()),

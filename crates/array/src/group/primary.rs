@@ -242,6 +242,8 @@ pub(super) struct Primary<P> {
     copied: u64,
     /// When the register is told that the map was opened; none if that is all that this map says.
     confirm_at: Option<Instant>,
+    /// It is about to be told, or that is under way: no write begins.
+    confirms: bool,
     /// What the column that was admitted last had missed.
     caught_up: Extents,
     /// Cards of the last primary are void then.
@@ -309,6 +311,7 @@ impl<P: Clone> Primary<P> {
             fill: None,
             copied: 0,
             confirm_at: None,
+            confirms: false,
             caught_up: Extents::default(),
             writes_at: None,
             hands_over: None,
@@ -377,7 +380,7 @@ impl<P: Clone> Primary<P> {
         self.reports.clear();
         self.opened = Mask::default();
         self.next_number = 1;
-        self.is_silenced = false;
+        (self.is_silenced, self.confirms) = (false, false);
         let mut again = VecDeque::new();
         for put in mem::take(&mut self.puts).into_values().filter(|put| !put.is_complete) {
             if let Reason::Command(token) = put.reason {

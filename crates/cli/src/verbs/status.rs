@@ -358,7 +358,7 @@ mod tests {
     use cards_admin::{
         Cache, Card, Counters, Disk, DiskCounters, DiskEngine, DiskEngineKind, Member, Volume,
     };
-    use cards_config::{Coherence, Limit, Mode, PolicySpec, ReadAhead};
+    use cards_config::{Coherence, Limit, Mode, ReadAhead};
     use cards_policies::Replacement;
 
     use super::*;
@@ -404,7 +404,7 @@ mod tests {
                 disk_node: Some("n1".into()),
                 size: 1 << 30,
                 block: 65536,
-                policy: Some(PolicySpec::default()),
+                policy: Some("hscc".parse().unwrap()),
                 coherence: Some(Coherence::Confirmed),
                 read_only: Some(false),
                 state: VolumeState::Ready,

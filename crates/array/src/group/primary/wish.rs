@@ -266,11 +266,13 @@ impl<P: Clone> Primary<P> {
         })
     }
 
-    /// The map that says that this one was opened, some time after that.
+    /// The map that says that this one was opened, some time after that. Writes end first, and others wait: what is open when a term begins is
+    /// copied to columns that do not know which commands these bytes are of before it is open.
     pub(in crate::group) fn confirmed(&mut self, now: Instant) -> Option<Map> {
         let is_filled = self.map.columns.iter().any(|column| matches!(column.state, State::Fill { .. }));
         let is_due = self.confirm_at.is_some_and(|at| at <= now);
-        if !is_due || self.stage != Stage::Serving || is_filled || self.hands_over.is_some() {
+        self.confirms = is_due && self.stage == Stage::Serving && !is_filled && self.hands_over.is_none();
+        if !self.confirms || !self.puts.is_empty() {
             return None;
         }
         self.confirm_at = Some(now + self.timing.confirm);
@@ -279,7 +281,7 @@ impl<P: Clone> Primary<P> {
 
     /// The map that was proposed is not the register's, and never will be.
     pub(in crate::group) fn not_taken(&mut self) {
-        self.is_silenced = false;
+        (self.is_silenced, self.confirms) = (false, false);
         if let Some(fill) = self.fill.as_mut().filter(|fill| fill.step == FillStep::Proposed) {
             fill.step = FillStep::Hardened;
         }

@@ -623,3 +623,32 @@ fn what_is_copied_to_a_disk_that_is_not_trusted_is_forgotten_when_it_is_in_sync(
         assert_eq!(told, is_early, "since {since}");
     }
 }
+
+/// What is open when a term begins would be copied to the other column, which did not know which commands it has until the term is open.
+#[test]
+fn writes_end_before_the_map_says_that_it_was_opened() {
+    let timing = GroupTiming::default();
+    let mut pair = Pair::serving(timing);
+    let (term, confirm_at) = (pair.map.term, pair.now + timing.confirm);
+    while pair.now + timing.beacon() * 2 < confirm_at {
+        pair.now = pair.now + timing.beacon();
+        pair.tick();
+    }
+    let [number] = pair.write(0, 1)[..] else { panic!("one write") };
+    for _ in 0..3 {
+        pair.now = pair.now + timing.beacon();
+        pair.tick();
+    }
+    assert!(pair.now > confirm_at && pair.proposed.is_empty(), "a write is open");
+    pair.said();
+    assert_eq!(pair.write(9, 1), [], "others wait");
+    pair.hear(Message::PutDone { term, number, marks: Marks(0) });
+    assert_eq!(pair.proposed.len(), 1);
+    assert_eq!(pair.write(5, 1), [], "and go on waiting");
+    pair.take();
+    let writes: Vec<_> = pair.said();
+    let is_write =
+        |message: &&Message<u64>| matches!(message, Message::Put { doubtful: false, origin: None, .. });
+    assert_eq!(writes.iter().filter(is_write).count(), 2, "{writes:?}");
+    assert!(!writes.iter().any(|message| matches!(message, Message::Put { doubtful: true, .. })));
+}

@@ -6,7 +6,7 @@ use cards_admin::{
     Cache, Card, Counters, Disk, DiskCounters, DiskEngine, DiskEngineKind, Io, Member, MemberState, Op, OpIo,
     SlowRequest, SlowRequests, Status, Volume, VolumeState, WaitKind, bucket_of,
 };
-use cards_config::{Coherence, Mode, PolicySpec, ReadAhead};
+use cards_config::{Coherence, Mode, ReadAhead};
 use cards_policies::Replacement;
 use crossterm::event::{KeyCode, KeyEvent};
 
@@ -36,7 +36,7 @@ fn status(number: u64, second: u64) -> Status {
         disk_node: Some("n1".into()),
         size,
         block: 1 << 16,
-        policy: Some(PolicySpec::default()),
+        policy: Some("hscc".parse().unwrap()),
         coherence: Some(Coherence::Confirmed),
         read_only: Some(false),
         state: VolumeState::Ready,
