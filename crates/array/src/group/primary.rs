@@ -527,6 +527,8 @@ impl<P: Clone> Primary<P> {
         }
         if self.resend_at <= now {
             self.resend_at = now + self.timing.resend;
+            // Writes wait for no register that does not answer.
+            self.confirms = false;
             self.resend(now, out);
         }
         if self.stage == Stage::Reading && self.writes_at.is_some_and(|at| at <= now) {

@@ -624,12 +624,10 @@ fn what_is_copied_to_a_disk_that_is_not_trusted_is_forgotten_when_it_is_in_sync(
     }
 }
 
-/// What is open when a term begins would be copied to the other column, which did not know which commands it has until the term is open.
-#[test]
-fn writes_end_before_the_map_says_that_it_was_opened() {
-    let timing = GroupTiming::default();
+/// A write is open when it is time to say that the map was opened; its number.
+fn about_to_confirm(timing: GroupTiming) -> (Pair, u64) {
     let mut pair = Pair::serving(timing);
-    let (term, confirm_at) = (pair.map.term, pair.now + timing.confirm);
+    let confirm_at = pair.now + timing.confirm;
     while pair.now + timing.beacon() * 2 < confirm_at {
         pair.now = pair.now + timing.beacon();
         pair.tick();
@@ -641,8 +639,15 @@ fn writes_end_before_the_map_says_that_it_was_opened() {
     }
     assert!(pair.now > confirm_at && pair.proposed.is_empty(), "a write is open");
     pair.said();
+    (pair, number)
+}
+
+/// What is open when a term begins would be copied to the other column, which did not know which commands it has until the term is open.
+#[test]
+fn writes_end_before_the_map_says_that_it_was_opened() {
+    let (mut pair, number) = about_to_confirm(GroupTiming::default());
     assert_eq!(pair.write(9, 1), [], "others wait");
-    pair.hear(Message::PutDone { term, number, marks: Marks(0) });
+    pair.hear(Message::PutDone { term: pair.map.term, number, marks: Marks(0) });
     assert_eq!(pair.proposed.len(), 1);
     assert_eq!(pair.write(5, 1), [], "and go on waiting");
     pair.take();
@@ -651,4 +656,19 @@ fn writes_end_before_the_map_says_that_it_was_opened() {
         |message: &&Message<u64>| matches!(message, Message::Put { doubtful: false, origin: None, .. });
     assert_eq!(writes.iter().filter(is_write).count(), 2, "{writes:?}");
     assert!(!writes.iter().any(|message| matches!(message, Message::Put { doubtful: true, .. })));
+}
+
+/// Most of those that keep the register are away.
+#[test]
+fn writes_do_not_wait_for_a_register_that_does_not_answer() {
+    let timing = GroupTiming::default();
+    let (mut pair, number) = about_to_confirm(timing);
+    assert_eq!(pair.write(9, 1), []);
+    pair.hear(Message::PutDone { term: pair.map.term, number, marks: Marks(0) });
+    assert_eq!(pair.proposed.len(), 1, "it is asked");
+    pair.now = pair.now + timing.resend;
+    pair.tick();
+    let said = pair.said();
+    assert!(said.iter().any(|message| matches!(message, Message::Put { number: 2, .. })), "{said:?}");
+    assert_eq!(pair.write(20, 1).len(), 1);
 }
