@@ -497,11 +497,8 @@ impl<P: Clone> Group<P> {
                 }
             }
             Message::Here { disk, generation, in_sync_epoch, marks } => {
-                if let Some(primary) = &mut self.primary
-                    && matches!(self.asked, Asked::Nothing)
-                    && let Some(map) = primary.here(from, disk, generation, (in_sync_epoch, marks))
-                {
-                    self.propose(map, None);
+                if let Some(primary) = &mut self.primary {
+                    primary.here(from, disk, generation, (in_sync_epoch, marks));
                 }
             }
             message => {
@@ -530,15 +527,10 @@ impl<P: Clone> Group<P> {
             primary.advance(now, &mut self.out, &self.column);
             self.column.stable(primary.map.term, primary.floor(), &mut self.out);
             if matches!(self.asked, Asked::Nothing)
-                && let Some((map, change)) = primary
-                    .wish(now, &mut self.out, &self.column)
-                    .or_else(|| primary.placed(&self.placements))
+                && let Some((map, change)) =
+                    primary.next_map(now, &mut self.out, &self.column, &self.placements)
             {
-                self.propose(map, Some(change));
-            } else if matches!(self.asked, Asked::Nothing)
-                && let Some(map) = primary.confirmed(now)
-            {
-                self.propose(map, None);
+                self.propose(map, change);
             }
             if self.out.own.is_empty() {
                 return;

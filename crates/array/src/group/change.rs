@@ -82,6 +82,8 @@ pub enum DropCause {
     Unconfirmed(Duration),
     /// It answers, and has not read what another column, or a scrub, needs of it for so long.
     Unread(Duration),
+    /// It answers, and has not made durable what a client, or its own fill, waits for.
+    Unflushed(Duration),
     /// It answers, and did not do what a term begins with for so long.
     Stuck(Duration),
 }
@@ -102,6 +104,9 @@ impl fmt::Display for DropCause {
             Self::Unread(time) => {
                 write!(f, "its disk did not answer a read for {:.1} s; its node answers", time.as_secs_f64())
             }
+            Self::Unflushed(time) => {
+                write!(f, "its disk did not answer a flush for {:.1} s; its node answers", time.as_secs_f64())
+            }
             Self::Stuck(time) => {
                 let seconds = time.as_secs_f64();
                 write!(f, "its disk did not answer a new primary for {seconds:.1} s; its node answers")
@@ -120,11 +125,17 @@ mod tests {
     #[test]
     fn why_a_copy_was_dropped_is_said_for_each_cause_and_after_how_long() {
         let time = Duration::from_millis(2460);
-        let timed = [DropCause::Silent, DropCause::Unconfirmed, DropCause::Unread, DropCause::Stuck];
+        let timed = [
+            DropCause::Silent,
+            DropCause::Unconfirmed,
+            DropCause::Unread,
+            DropCause::Unflushed,
+            DropCause::Stuck,
+        ];
         let timed = timed.map(|cause| cause(time).to_string());
         assert!(timed.iter().all(|text| text.contains(" 2.5 s")), "{timed:?}");
         let others = [DropCause::Ended, DropCause::Restarted, DropCause::Outdated, DropCause::Unfit];
         let all: BTreeSet<_> = others.map(|cause| cause.to_string()).into_iter().chain(timed).collect();
-        assert!(all.len() == 8 && !all.contains(""), "{all:?}");
+        assert!(all.len() == 9 && !all.contains(""), "{all:?}");
     }
 }

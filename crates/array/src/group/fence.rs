@@ -69,6 +69,13 @@ impl GroupTiming {
         self.put_timeout * 2
     }
 
+    /// A column that does not answer a flush for so long is dropped, although its node answers. A sound disk may take seconds, if much was written
+    /// before.
+    #[must_use]
+    pub fn flush_timeout(&self) -> Duration {
+        self.put_timeout * 15
+    }
+
     /// The pause between beacons.
     #[must_use]
     pub fn beacon(&self) -> Duration {

@@ -176,6 +176,7 @@ impl Again {
 struct Harden {
     /// None: the column being filled is to be admitted.
     token: Option<Token>,
+    since: Instant,
     confirmed: Mask,
 }
 
@@ -242,8 +243,10 @@ pub(super) struct Primary<P> {
     copied: u64,
     /// When the register is told that the map was opened; none if that is all that this map says.
     confirm_at: Option<Instant>,
-    /// It is about to be told, or that is under way: no write begins.
-    confirms: bool,
+    /// The map that lets a column in that is back, when writes have ended.
+    lets_in: Option<Map>,
+    /// Until then no write begins: another map is about to be proposed, or was not long ago.
+    pauses: Option<Instant>,
     /// What the column that was admitted last had missed.
     caught_up: Extents,
     /// Cards of the last primary are void then.
@@ -311,7 +314,8 @@ impl<P: Clone> Primary<P> {
             fill: None,
             copied: 0,
             confirm_at: None,
-            confirms: false,
+            lets_in: None,
+            pauses: None,
             caught_up: Extents::default(),
             writes_at: None,
             hands_over: None,
@@ -380,7 +384,7 @@ impl<P: Clone> Primary<P> {
         self.reports.clear();
         self.opened = Mask::default();
         self.next_number = 1;
-        (self.is_silenced, self.confirms) = (false, false);
+        (self.is_silenced, self.lets_in, self.pauses) = (false, None, None);
         let mut again = VecDeque::new();
         for put in mem::take(&mut self.puts).into_values().filter(|put| !put.is_complete) {
             if let Reason::Command(token) = put.reason {
@@ -527,8 +531,6 @@ impl<P: Clone> Primary<P> {
         }
         if self.resend_at <= now {
             self.resend_at = now + self.timing.resend;
-            // Writes wait for no register that does not answer.
-            self.confirms = false;
             self.resend(now, out);
         }
         if self.stage == Stage::Reading && self.writes_at.is_some_and(|at| at <= now) {
@@ -826,9 +828,9 @@ impl<P: Clone> Primary<P> {
         self.send_put(number, &self.puts[&number], out);
     }
 
-    fn harden(&mut self, token: Option<Token>, out: &mut Outputs<P>) {
+    fn harden(&mut self, now: Instant, token: Option<Token>, out: &mut Outputs<P>) {
         let number = self.number();
-        let harden = Harden { token, confirmed: Mask::default() };
+        let harden = Harden { token, since: now, confirmed: Mask::default() };
         self.send_harden(number, &harden, out);
         self.hardens.insert(number, harden);
     }

@@ -21,7 +21,7 @@ impl<P: Clone> Primary<P> {
         for (token, command) in mem::take(&mut self.waiting) {
             let (extent, writes) = match &command {
                 Command::Flush => {
-                    self.harden(Some(token), out);
+                    self.harden(now, Some(token), out);
                     continue;
                 }
                 Command::Read { extent } | Command::Verify { extent } => (*extent, false),
@@ -34,7 +34,7 @@ impl<P: Clone> Primary<P> {
                 behind.iter().any(|(other, other_writes)| other.overlaps(whole) && (writes || *other_writes))
                     || self.held.iter().any(|(_, write)| write.extent.whole(unit).overlaps(whole))
                     || self.is_in_way(extent, writes)
-                    || writes && (self.stage < Stage::Serving || self.confirms);
+                    || writes && (self.stage < Stage::Serving || self.is_paused(now));
             match command {
                 command if waits => {
                     behind.push((whole, writes));
@@ -61,7 +61,7 @@ impl<P: Clone> Primary<P> {
             }
         }
         while let Some((_, first)) = self.held.front()
-            && !self.confirms
+            && !self.is_paused(now)
             && !self.is_full(first.extent)
             && let Some((token, write)) = self.held.pop_front()
         {

@@ -171,7 +171,7 @@ impl<P: Clone> Primary<P> {
                     if self.made.is(Mistake::AdmitBeforeHardened) {
                         fill.step = FillStep::Hardened;
                     } else {
-                        self.harden(None, out);
+                        self.harden(now, None, out);
                     }
                 }
                 None => {}
@@ -179,6 +179,9 @@ impl<P: Clone> Primary<P> {
             // The column has to give the right from then on.
             FillStep::Hardened if gives_right => {
                 let (bytes, took) = (self.copied - fill.copied_before, now.since(fill.since));
+                if !self.writes_have_ended(now) {
+                    return None;
+                }
                 let change = Change::FillEnded { column, bytes, took };
                 return Some((self.map.admitted(self.me, column).ok()?, change));
             }

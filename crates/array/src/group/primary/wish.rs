@@ -7,7 +7,7 @@ use cards_core::{Instant, NodeId};
 use cards_layout::format::Uuid;
 
 use super::fill::FillStep;
-use super::{Get, Mask, Primary, Put, Reason, Stage};
+use super::{Get, Harden, Mask, Primary, Put, Reason, Stage};
 use crate::group::change::{Change, DropCause};
 use crate::group::column::{Column, Outdated};
 use crate::group::io::{Marks, Output, Outputs};
@@ -42,14 +42,23 @@ impl<P: Clone> Primary<P> {
         let reads = |get: &&Get| get.from == column && get.repair.is_none();
         let written = self.puts.values().filter(awaits).map(|put| put.since).min();
         let read = self.gets.values().filter(reads).map(|get| get.since).min();
+        let hardens = self.hardens.values().filter(|harden| self.awaits_flush(harden, column));
+        let flushed = hardens.map(|harden| harden.since).min();
         let unconfirmed = late(written, timing.put_timeout).map(DropCause::Unconfirmed);
-        unconfirmed.or_else(|| late(read, timing.get_timeout()).map(DropCause::Unread))
+        unconfirmed
+            .or_else(|| late(read, timing.get_timeout()).map(DropCause::Unread))
+            .or_else(|| late(flushed, timing.flush_timeout()).map(DropCause::Unflushed))
+    }
+
+    fn awaits_flush(&self, harden: &Harden, column: u8) -> bool {
+        self.harden_targets(harden).has(column) && !harden.confirmed.has(column)
     }
 
     /// The own disk neither answers nor fails, for so long that another primary would have dropped the column, and another column in sync, which is
     /// there, has everything.
     pub(in crate::group) fn hangs(&self, now: Instant) -> bool {
         let is_late = |since: Instant| since + self.timing.begin_timeout() < now;
+        let is_late_flush = |since: Instant| since + self.timing.flush_timeout() < now;
         let has_not = |put: &Put<P>| {
             let own = self.own;
             put.targets.has(own) && !put.confirmed.has(own) && !put.damaged().has(own)
@@ -59,7 +68,11 @@ impl<P: Clone> Primary<P> {
             || self
                 .gets
                 .values()
-                .any(|get| is_late(get.since) && get.from == self.own && get.repair.is_none());
+                .any(|get| is_late(get.since) && get.from == self.own && get.repair.is_none())
+            || self
+                .hardens
+                .values()
+                .any(|harden| is_late_flush(harden.since) && self.awaits_flush(harden, self.own));
         let is_sound = |column: &u8| {
             self.is_open() || self.reports.get(column).is_some_and(|report| report.memory > Memory::Lossy)
         };
@@ -69,13 +82,24 @@ impl<P: Clone> Primary<P> {
         hangs && self.map.in_sync().any(|column| goes_on(&column) && is_sound(&column))
     }
 
-    /// The map that the primary wants next, if it wants another one, and what that changes. It is proposed at once.
-    pub(in crate::group) fn wish(
+    /// The map that is to be proposed, if another one is wanted, and what that changes.
+    pub(in crate::group) fn next_map(
         &mut self,
         now: Instant,
         out: &mut Outputs<P>,
         own: &Column,
-    ) -> Option<(Map, Change)> {
+        placements: &[Placement],
+    ) -> Option<(Map, Option<Change>)> {
+        self.pauses = None;
+        let change = self.wish(now, out, own).or_else(|| self.placed(now, placements));
+        match change {
+            Some((map, change)) => Some((map, Some(change))),
+            None => Some((self.returned(now).or_else(|| self.confirmed(now))?, None)),
+        }
+    }
+
+    /// What the columns that it has call for, and a hand-over.
+    fn wish(&mut self, now: Instant, out: &mut Outputs<P>, own: &Column) -> Option<(Map, Change)> {
         let sync: Mask = self.map.in_sync().collect();
         let mut silent = self.broken;
         for column in self.written().columns().filter(|column| *column != self.own) {
@@ -231,7 +255,12 @@ impl<P: Clone> Primary<P> {
 
     /// The first change of the set of columns that the map can have now. None while a column is being filled, unless that one leaves:
     /// its fill would begin anew.
-    pub(in crate::group) fn placed(&self, wanted: &[Placement]) -> Option<(Map, Change)> {
+    fn placed(&mut self, now: Instant, wanted: &[Placement]) -> Option<(Map, Change)> {
+        let placed = self.placement(wanted)?;
+        self.writes_have_ended(now).then_some(placed)
+    }
+
+    fn placement(&self, wanted: &[Placement]) -> Option<(Map, Change)> {
         if self.stage != Stage::Serving || self.hands_over.is_some() {
             return None;
         }
@@ -266,13 +295,24 @@ impl<P: Clone> Primary<P> {
         })
     }
 
-    /// The map that says that this one was opened, some time after that. Writes end first, and others wait: what is open when a term begins is
-    /// copied to columns that do not know which commands these bytes are of before it is open.
-    pub(in crate::group) fn confirmed(&mut self, now: Instant) -> Option<Map> {
+    /// Whether no write is open, before a map is proposed without need: others wait. What is open when a term begins is copied to columns that
+    /// do not know which commands these bytes are of before it is open. Nothing waits for long for a register that does not answer.
+    pub(super) fn writes_have_ended(&mut self, now: Instant) -> bool {
+        self.pauses = Some(now + self.timing.lease);
+        self.puts.values().all(|put| put.is_complete)
+    }
+
+    /// Whether writes wait for another map.
+    pub(super) fn is_paused(&self, now: Instant) -> bool {
+        self.pauses.is_some_and(|until| now < until)
+    }
+
+    /// The map that says that this one was opened, some time after that.
+    fn confirmed(&mut self, now: Instant) -> Option<Map> {
         let is_filled = self.map.columns.iter().any(|column| matches!(column.state, State::Fill { .. }));
         let is_due = self.confirm_at.is_some_and(|at| at <= now);
-        self.confirms = is_due && self.stage == Stage::Serving && !is_filled && self.hands_over.is_none();
-        if !self.confirms || !self.puts.is_empty() {
+        let is_quiet = self.stage == Stage::Serving && !is_filled && self.hands_over.is_none();
+        if !is_due || !is_quiet || !self.writes_have_ended(now) {
             return None;
         }
         self.confirm_at = Some(now + self.timing.confirm);
@@ -281,7 +321,7 @@ impl<P: Clone> Primary<P> {
 
     /// The map that was proposed is not the register's, and never will be.
     pub(in crate::group) fn not_taken(&mut self) {
-        (self.is_silenced, self.confirms) = (false, false);
+        (self.is_silenced, self.pauses) = (false, None);
         if let Some(fill) = self.fill.as_mut().filter(|fill| fill.step == FillStep::Proposed) {
             fill.step = FillStep::Hardened;
         }
@@ -294,17 +334,22 @@ impl<P: Clone> Primary<P> {
         disk: Uuid,
         generation: u32,
         in_sync: (u64, Marks),
-    ) -> Option<Map> {
+    ) {
         let fills = self.map.columns.iter().any(|column| matches!(column.state, State::Fill { .. }));
-        if self.stage != Stage::Serving || fills {
-            return None;
-        }
-        let column = self.map.column_at(from)?;
+        let Some(column) = self.map.column_at(from).filter(|_| self.stage == Stage::Serving && !fills) else {
+            return;
+        };
         // It has opened what the own column was not sealed for: that one is an earlier image, and what it has is the truth by now.
         let said = Term { generation, epoch: in_sync.0 };
         let is_own_old =
             self.sealed_before.is_some_and(|(sealed, since)| sealed < said && said.epoch < since);
         let is_told = generation == self.map.term.generation && !is_own_old;
-        self.map.let_in(self.me, column, disk, is_told.then_some(in_sync)).ok()
+        self.lets_in = self.map.let_in(self.me, column, disk, is_told.then_some(in_sync)).ok();
+    }
+
+    /// The map that lets it in.
+    fn returned(&mut self, now: Instant) -> Option<Map> {
+        let is_here = self.lets_in.is_some() && self.hands_over.is_none();
+        if is_here && self.writes_have_ended(now) { self.lets_in.take() } else { None }
     }
 }

@@ -8,8 +8,8 @@ use cards_layout::format::Uuid;
 
 use crate::group::{
     Answer, Change, Client, Command, Disk, DropCause, Extent, Extents, Group, GroupTiming, Map, MapColumn,
-    Marks, Member, Memory, Message, Op, Origin, Origins, Output, Record, Report, Size, State, Term, Token,
-    Work, WorkError,
+    Marks, Member, Memory, Message, Op, Origin, Origins, Output, Placement, Record, Report, Size, State,
+    Term, Token, Work, WorkError,
 };
 
 const HERE: NodeId = NodeId(0);
@@ -666,9 +666,72 @@ fn writes_do_not_wait_for_a_register_that_does_not_answer() {
     assert_eq!(pair.write(9, 1), []);
     pair.hear(Message::PutDone { term: pair.map.term, number, marks: Marks(0) });
     assert_eq!(pair.proposed.len(), 1, "it is asked");
-    pair.now = pair.now + timing.resend;
+    pair.now = pair.now + timing.lease;
     pair.tick();
     let said = pair.said();
     assert!(said.iter().any(|message| matches!(message, Message::Put { number: 2, .. })), "{said:?}");
     assert_eq!(pair.write(20, 1).len(), 1);
+}
+
+#[test]
+fn writes_end_before_a_column_is_let_in_or_added() {
+    let (disk, node) = (Uuid([3; 16]), NodeId(2));
+    let asks: [fn(&mut Pair, Uuid, NodeId); 2] = [
+        |pair, disk, node| {
+            let here = Message::Here { disk, generation: 1, in_sync_epoch: 0, marks: Marks(0) };
+            pair.group.receive(pair.now, node, here);
+        },
+        |pair, disk, node| pair.group.place(pair.now, [Placement::Add { column: 2, disk, node }].into()),
+    ];
+    for (asked, state) in asks.into_iter().zip([State::Stale { since: 3 }, State::None]) {
+        let mut pair = Pair::new(HERE, GroupTiming::default());
+        pair.map.columns.push(MapColumn { disk, node, state, marks: Marks(0) });
+        (pair.map.term.epoch, pair.map.since) = (12, 12);
+        pair.begin();
+        let [number] = pair.write(0, 1)[..] else { panic!("one write") };
+        asked(&mut pair, disk, node);
+        pair.settle();
+        assert_eq!(pair.write(9, 1), [], "others wait");
+        assert!(pair.proposed.is_empty(), "{:?}", pair.proposed);
+        pair.hear(Message::PutDone { term: pair.map.term, number, marks: Marks(0) });
+        let [map] = &pair.proposed[..] else { panic!("{:?}", pair.proposed) };
+        assert!(!matches!(map.columns[2].state, State::None | State::Sync), "{map:?}");
+    }
+}
+
+/// The other disk, and then the own one, takes all that is written and makes nothing durable.
+#[test]
+fn a_flush_waits_for_no_disk_that_does_not_answer() {
+    let timing = GroupTiming { confirm: Duration::from_secs(1000), ..GroupTiming::default() };
+    for own in [false, true] {
+        let mut pair = Pair::serving(timing);
+        let until = pair.now + timing.flush_timeout();
+        pair.works = !own;
+        pair.group.command(pair.now, Token(7), Command::Flush);
+        pair.settle();
+        let number = pair.said().iter().find_map(|message| match message {
+            Message::Harden { number, .. } => Some(*number),
+            _ => None,
+        });
+        let number = number.expect("both are asked");
+        if own {
+            pair.hear(Message::Hardened { term: pair.map.term, number });
+        }
+        while pair.now <= until {
+            assert!(pair.group.serves(pair.now) && pair.done.is_empty());
+            pair.now = pair.group.next_timeout(pair.now);
+            pair.tick();
+        }
+        if own {
+            assert!(!pair.group.serves(pair.now), "the other column has everything");
+            continue;
+        }
+        let [map] = &pair.proposed[..] else { panic!("{:?}", pair.proposed) };
+        assert!(matches!(map.columns[1].state, State::Stale { .. }), "{map:?}");
+        pair.take();
+        assert_eq!(pair.done, [Token(7)]);
+        let [Change::Dropped { column: 1, cause: DropCause::Unflushed(_) }] = pair.changes[..] else {
+            panic!("{:?}", pair.changes)
+        };
+    }
 }
