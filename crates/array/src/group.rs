@@ -604,6 +604,9 @@ impl<P: Clone> Group<P> {
                     self.outlived = None;
                 }
                 self.lead(now, map);
+            } else if state == State::Sync && self.column.rests() && matches!(self.asked, Asked::Nothing) {
+                // It has left the group to others because its disk did not answer. That does by now, and nobody has taken over.
+                self.claim(now, map);
             }
         } else if state == State::Sync && self.column.is_behind(&map) {
             // Another column has all writes. Its primary finds out when it seals this one.

@@ -286,6 +286,14 @@ impl Store {
         })
     }
 
+    /// What of that can be looked at: of a copy nothing before its group begins, which knows whether there are others. What is lost of a page of
+    /// checksums would be decided without that.
+    pub fn unsure_known(&self) -> impl Iterator<Item = (ColumnKey, u64, u64)> {
+        let mirrored = self.columns().filter(|column| column.mirrored).map(ColumnKey::from);
+        let waiting: BTreeSet<_> = mirrored.filter(|key| !self.begun.contains_key(key)).collect();
+        self.unsure().filter(move |(key, ..)| !waiting.contains(key))
+    }
+
     /// Says which checksums the data of an unsure region have, from its start on without gaps. Between the reading of the
     /// data and the answer no write of these units may be open. After its last unit the region is sure. If a write of the region
     /// fails meanwhile, it begins anew: [`Store::unsure`] says so.

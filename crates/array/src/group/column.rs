@@ -513,9 +513,9 @@ impl Column {
             (Err(WorkError::Damaged(damaged)), &Purpose::Put { to, number, extent, missed, .. }) => {
                 self.busy.remove(&number);
                 let Some(term) = self.sealed.as_ref().map(|map| map.term) else { return };
-                // One that is being filled may have done it.
+                // One that is being filled may have done it. What is damaged here is no less there by that.
                 if missed {
-                    self.missed.insert(extent);
+                    extent.around(damaged).for_each(|part| self.missed.insert(part));
                     self.missed.bound(self.made.bounds().extents);
                 }
                 // It is not done later either, when others may have written there.

@@ -311,6 +311,12 @@ impl Map {
             .map(|i| i as u8)
     }
 
+    /// Whether another column than this one has every acknowledged write: what is damaged here may be had from it.
+    #[must_use]
+    pub fn has_copy_of(&self, column: u8) -> bool {
+        self.in_sync().any(|other| other != column)
+    }
+
     /// A column by number.
     #[must_use]
     pub fn column(&self, column: u8) -> Option<&MapColumn> {
@@ -691,6 +697,10 @@ mod tests {
         assert_eq!(retired.columns[2], map().columns[2]);
         assert_eq!(retired.added(home, 3, disk(2), NodeId(2)).unwrap().columns.len(), 4);
         assert_eq!(retired.added(home, 2, disk(5), NodeId(5)), Err(MapError::Taken { column: 2 }));
+        assert!(retired.has_copy_of(0));
+        let stale = retired.without(home, 2, 1, Marks(0)).unwrap();
+        let alone = stale.retired(home, 2, None).unwrap();
+        assert!([stale, alone].iter().all(|map| !map.has_copy_of(0) && map.has_copy_of(2)), "it is alone");
         let apart = retired.added(home, 4, disk(5), NodeId(5)).unwrap();
         assert_eq!(apart.columns[3].state, State::None);
         assert_eq!(Map::decode(&apart.encode()), Ok(apart));

@@ -51,7 +51,7 @@ impl Store {
     }
 
     /// A column as a group finds it that begins here. Of each range that is dirty there is one release from now on; none is awaited of
-    /// writes before. `is_copy`: the group has other columns.
+    /// writes before. `is_copy`: another column of the group has what this one has.
     pub fn begin(&mut self, key: ColumnKey, is_copy: bool) -> Option<Disk> {
         let column = self.columns().find(|column| column.mirrored && ColumnKey::from(*column) == key)?;
         let (bytes, record) = (column.bytes, record_of(column));
@@ -72,6 +72,13 @@ impl Store {
         let (dirty, missed) = (dirty.collect(), missed.collect());
         let marks = if self.begun.insert(key, is_copy).is_none() { self.marks_found } else { self.marks };
         Some(Disk { disk, record, dirty, missed, marks })
+    }
+
+    /// Another column of the group has what this one has, or none has any more: as [`Self::begin`] was told.
+    pub fn has_copy(&mut self, key: ColumnKey, is_copy: bool) {
+        if let Some(before) = self.begun.get_mut(&key) {
+            *before = is_copy;
+        }
     }
 
     /// A write of a group begins, of which requests come. Its regions stay dirty until it is released. `missed`: some

@@ -16,6 +16,9 @@ use super::tables::{Page, Tables};
 use super::{ColumnKey, Effect, Life, Purpose, Store};
 use crate::group::Extent;
 
+/// Where the header of a page of a table has its sequence number behind it, and all that comes before.
+const SEQUENCE_END: usize = 24;
+
 /// Who opens a disk.
 #[derive(Clone, Debug)]
 pub struct Opener {
@@ -122,13 +125,17 @@ impl Store {
             let at = |slot| sizes.piece_page_at(number.into(), slot);
             let decode =
                 |slot| Ok(PiecePage::decode(page(at(slot))?, PageId { disk, number }, slot, entries));
-            pieces.push(chosen("piece table", Page::Pieces(number), number, &mut older, decode)?);
+            let is_same = same(page(at(Slot::A))?, page(at(Slot::B))?);
+            older.extend((!is_same).then_some(Page::Pieces(number)));
+            pieces.push(chosen("piece table", number, decode)?);
         }
         let mut columns = Vec::new();
         for number in 0..sizes.column_pages() as u32 {
             let at = |slot| sizes.column_page_at(number.into(), slot);
             let decode = |slot| Ok(ColumnPage::decode(page(at(slot))?, PageId { disk, number }, slot));
-            columns.push(chosen("column table", Page::Columns(number), number, &mut older, decode)?);
+            let is_same = same(page(at(Slot::A))?, page(at(Slot::B))?);
+            older.extend((!is_same).then_some(Page::Columns(number)));
+            columns.push(chosen("column table", number, decode)?);
         }
         let mut regions = [Vec::new(), Vec::new()];
         for map in RegionMap::BOTH {
@@ -138,7 +145,9 @@ impl Store {
                 let decode =
                     |slot| Ok(RegionPage::decode(page(at(slot))?, map, PageId { disk, number }, slot, count));
                 // Without the bits, each region may be one of them.
-                let found = match chosen("regions", Page::Regions(map, number), number, &mut older, decode) {
+                let is_same = same(page(at(Slot::A))?, page(at(Slot::B))?);
+                older.extend((!is_same).then_some(Page::Regions(map, number)));
+                let found = match chosen("regions", number, decode) {
                     Err(OpenError::Page { .. }) => {
                         let mut all = RegionPage::clear(2);
                         (0..count.min(REGIONS)).for_each(|at| all.set(at, true));
@@ -217,21 +226,22 @@ impl Store {
     }
 }
 
-/// The newer of the valid slots of a page. If it is the only one, the other one is written anew.
+/// The newer of the valid slots of a page.
 fn chosen<T: Sequenced>(
     table: &'static str,
-    page: Page,
     number: u32,
-    older: &mut BTreeSet<Page>,
     decode: impl Fn(Slot) -> Result<Result<T, PageError>, OpenError>,
 ) -> Result<T, OpenError> {
     match newest(decode(Slot::A)?, decode(Slot::B)?) {
-        Ok(chosen) => {
-            older.extend(chosen.damage.map(|_| page));
-            Ok(chosen.value)
-        }
+        Ok(chosen) => Ok(chosen.value),
         Err(damage) => Err(OpenError::Page { table, number, damage }),
     }
+}
+
+/// Whether two slots of a page say the same. If they do not, one is damaged, or the process ended before it was written: the older one is
+/// written anew.
+fn same(one: &[u8; UNIT], other: &[u8; UNIT]) -> bool {
+    one[SEQUENCE_END..] == other[SEQUENCE_END..]
 }
 
 /// The pieces of each column. Those of columns that are not in the table become free, and those beyond the end of one: they were on their

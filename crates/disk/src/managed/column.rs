@@ -227,6 +227,14 @@ impl Column {
         }));
     }
 
+    /// Says whether another column has what this one has: [`Managed::column`] was told as of then.
+    pub fn has_copy(&self, is_copy: bool) {
+        let key = self.key;
+        let _ = self.managed.send(Box::new(move |driver| {
+            driver.act(|store, _, _| store.has_copy(key, is_copy));
+        }));
+    }
+
     /// Notes that columns that had missed these ranges have them now. Durable at some time.
     pub fn caught_up(&self, extents: Extents) {
         let key = self.key;
@@ -372,7 +380,7 @@ impl Managed {
     }
 
     /// A column, for a group that begins on it. A group that had it before is over: nothing more comes of it, and what it
-    /// has not released is dirty in [`Column::found`]. `is_copy`: the group has other columns.
+    /// has not released is dirty in [`Column::found`]. `is_copy`: another column of the group has what this one has.
     ///
     /// # Errors
     /// There is no such column, or the disk is closed.
@@ -381,7 +389,9 @@ impl Managed {
         let bytes = Arc::new(AtomicU64::new(column.ok_or(StoreError::NoColumn)?.bytes));
         let found = self
             .ask(async move |driver| {
-                driver.act(|store, _, _| store.begin(key, is_copy)).ok_or(StoreError::NoColumn.into())
+                let begun = driver.act(|store, _, _| store.begin(key, is_copy));
+                driver.doubt.notify_one();
+                begun.ok_or(StoreError::NoColumn.into())
             })
             .await?;
         let cut = Arc::default();

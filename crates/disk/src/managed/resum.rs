@@ -20,7 +20,7 @@ pub(super) async fn run(driver: &Driver) {
     while !driver.stops.get() {
         driver.count_unsure();
         let is_new = |(key, at, _): &(ColumnKey, u64, u64)| !unreadable.contains(&(*key, *at));
-        let Some((key, at, length)) = driver.look(|store| store.unsure().find(is_new)) else {
+        let Some((key, at, length)) = driver.look(|store| store.unsure_known().find(is_new)) else {
             driver.doubt.notified().await;
             continue;
         };

@@ -42,6 +42,12 @@ fn told(record: &GroupVolume, change: &Change, me: Member, name: impl Fn(NodeId)
             let text = format!("copy {place} is in sync again: {bytes} copied in {seconds:.1} s");
             (Kind::CopyFilled, at(column), text, false)
         }
+        Change::TookOver { from, .. } if from == me => (
+            Kind::Moved,
+            own.clone(),
+            format!("{own}, whose disk had not answered, goes on as the primary: nobody has taken over"),
+            true,
+        ),
         Change::TookOver { from, .. } if from.node == me.node => {
             (Kind::Moved, own.clone(), format!("{own} was started anew, and goes on as the primary"), true)
         }

@@ -142,6 +142,8 @@ impl Local {
         }
         self.end_left(of, known, map);
         self.host(of, known, map);
+        let own = map.column_at(self.node.me);
+        self.hosted(of, |hosted| own.map(|own| hosted.column.has_copy(map.has_copy_of(own))));
         self.note_put_back(of, map);
         self.place_group(of);
     }
@@ -225,7 +227,7 @@ impl Local {
             self.hosting.borrow_mut().remove(&of);
             return;
         };
-        let (local, record, is_copy) = (Rc::clone(self), known.record.clone(), map.columns.len() > 1);
+        let (local, record, is_copy) = (Rc::clone(self), known.record.clone(), map.has_copy_of(column));
         let key = ColumnKey { volume: known.record.uuid.key(), group: known.record.group(), column };
         tokio::task::spawn_local(async move {
             let opened = managed.column(key, is_copy).await;

@@ -8,9 +8,11 @@
 //! remembers. A primary that has just taken over forgets what the source remembers then, and the group begins another term. One that goes on does
 //! its open commands again: all others are at all columns.
 
+use alloc::vec::Vec;
+
 use super::fill::FillStep;
 use super::{Get, Primary, Put, Reason, Write};
-use crate::group::extents::Extent;
+use crate::group::extents::{Extent, Extents};
 use crate::group::io::{Command, CommandError, Output, Outputs, Token};
 use crate::group::message::Memory;
 use crate::group::mistakes::Mistake;
@@ -280,7 +282,7 @@ impl<P: Clone> Primary<P> {
     fn mend_puts(&mut self, now: Instant, out: &mut Outputs<P>) {
         let is_command = |put: &Put<P>| matches!(put.reason, Reason::Command(_)) && !put.has_failed;
         let found = self.puts.iter().filter(|(_, put)| !put.damage.is_empty() && is_command(put));
-        let numbers: alloc::vec::Vec<u64> = found.map(|(number, _)| *number).collect();
+        let numbers: Vec<u64> = found.map(|(number, _)| *number).collect();
         let must = self.needed().without(self.given_up);
         for number in numbers {
             let put = &self.puts[&number];
@@ -324,6 +326,8 @@ impl<P: Clone> Primary<P> {
         };
         let is_last = put.is_second || self.made.is(Mistake::FailAtOnce);
         let may_help = !is_last && put.damage.iter().any(is_elsewhere);
+        let of_none = put.damage.iter().filter(|damage| !is_elsewhere(damage));
+        let lost: Vec<Extent> = of_none.map(|(_, extent)| extent.whole(unit)).collect();
         match put.reason {
             Reason::Command(token) if may_help => {
                 let Put { extent, payload, origin, .. } = put.clone();
@@ -339,9 +343,11 @@ impl<P: Clone> Primary<P> {
                 }
             }
         }
-        // The column being filled may have done it.
+        // The column being filled may have done it. What all others have lost it has as well as it had.
         if let Some(fill) = &mut self.fill {
-            fill.todo.push_back(whole);
+            let mut parts: Extents = [whole].into_iter().collect();
+            lost.into_iter().for_each(|extent| parts.remove(extent));
+            fill.todo.extend(parts.iter());
             fill.copied.remove(whole);
             fill.untold.remove(whole);
         }

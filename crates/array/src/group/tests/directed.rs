@@ -14,8 +14,15 @@ use crate::group::{
     Change, Command, DropCause, Extent, Extents, Group, Marks, Member, Message, Output, State, Token, Work,
 };
 
-const QUIET: Faults =
-    Faults { loss: 0, repeats: 0, late: 0, register_loss: 0, little_room: false, confirm: NEVER };
+const QUIET: Faults = Faults {
+    loss: 0,
+    repeats: 0,
+    late: 0,
+    register_loss: 0,
+    little_room: false,
+    confirm: NEVER,
+    stalls: false,
+};
 
 /// A world in which a primary serves, and its node.
 fn serving(seed: u64, columns: usize, mistake: Option<Mistake>) -> (World, usize) {
@@ -1305,4 +1312,78 @@ fn a_disk_is_asked_once_for_a_read_that_takes_long() {
     assert!(
         outputs.into_iter().any(|output| matches!(output, Output::Done { token: Token(7), result: Ok(_) }))
     );
+}
+
+/// The disk of the primary does nothing for a while, and then what it was asked for. The other column, to which the group was left meanwhile, is
+/// gone for good before it has taken over: this one has everything, and is in sync.
+#[test]
+fn a_primary_whose_disk_answers_again_goes_on_if_nobody_has_taken_over() {
+    for seed in 0..8 {
+        let (mut world, primary) = serving(seed, 2, None);
+        world.stall(primary, world.now + 8 * LEASE, 0);
+        let end = world.now + 8 * LEASE;
+        while world.now < end
+            && world.nodes[primary].group.as_ref().is_some_and(|group| group.map().is_some())
+        {
+            world.run(world.now + MS);
+        }
+        assert!(world.now < end, "seed {seed}: it has left the group");
+        world.dead = Some(1 - primary);
+        world.crash(1 - primary, false);
+        world.run(world.now + 50 * LEASE);
+        let writes = world.counts.writes;
+        world.run(world.now + 10 * LEASE);
+        assert_eq!(world.wrong, None, "seed {seed}");
+        assert!(world.counts.writes > writes, "seed {seed}: nobody serves, {:?}", world.register);
+    }
+}
+
+/// A disk takes what is written, and does not make it durable: a client that waits for a flush writes nothing that would show that the disk hangs.
+#[test]
+fn a_flush_waits_for_no_disk_that_does_not_sync_for_long() {
+    for seed in 0..8 {
+        let (mut world, primary) = serving(seed, 2, None);
+        let mute = if seed % 2 == 0 { primary } else { 1 - primary };
+        world.stall(mute, NEVER, 3);
+        world.run(world.now + 10 * LEASE);
+        world.run(world.now + 50 * LEASE);
+        let flushes = world.counts.flushes;
+        world.run(world.now + 10 * LEASE);
+        assert_eq!(world.wrong, None, "seed {seed}");
+        assert!(world.counts.flushes > flushes, "seed {seed}: flushes wait, {:?}", world.register);
+    }
+}
+
+/// The one column in sync has lost a unit that the other one has, which was away. A client writes a part of that unit, and is refused: nobody has
+/// written there what the other one lacks.
+#[test]
+fn a_write_that_was_refused_takes_from_nobody_what_another_column_has() {
+    let mut count = 0;
+    for seed in 0..20 {
+        let (mut world, primary) = serving(seed, 2, None);
+        world.clients_rest = true;
+        world.run(world.now + 100 * MS);
+        // What is dirty at the other column has to be copied anyway.
+        world.nodes.iter_mut().for_each(|node| node.media.sync());
+        let away = 1 - primary;
+        world.crash(away, false);
+        world.run(world.now + 300 * MS);
+        if world.nodes[primary].media.missed[2..4].contains(&true) {
+            continue;
+        }
+        count += 1;
+        world.rots(primary, 2);
+        let write =
+            Command::Write { extent: Extent { offset: 2, length: 1 }, payload: [7].into(), origin: None };
+        world.with(primary, |group, now| group.command(now, Token(1 << 40), write));
+        world.run(world.now + 50 * MS);
+        world.start(away);
+        world.run(world.now + 600 * MS);
+        assert_eq!(world.wrong, None, "seed {seed}");
+        world.judge_whole();
+        world.scrub();
+        assert_eq!(world.wrong, None, "seed {seed}");
+        assert!(world.nodes.iter().all(|node| node.media.rotten == [false; UNITS]), "seed {seed}");
+    }
+    assert!(count > 5, "{count}");
 }

@@ -8,6 +8,9 @@ use super::random::Random;
 use super::world::{Counts, Event, Faults, LEASE, MS, NEVER, World};
 use crate::group::mistakes::Mistake;
 
+/// From this seed on disks do nothing for a while, and then what they were asked for.
+const STALLING: u64 = 10_000_000;
+
 /// The world of a seed, up to its end.
 fn run(seed: u64, mistake: Option<Mistake>, traces: bool) -> World {
     let mut random = Random(seed ^ 0x5eed);
@@ -20,7 +23,9 @@ fn run(seed: u64, mistake: Option<Mistake>, traces: bool) -> World {
         register_loss: chooses(&mut random, 300),
         little_room: seed / 2 % 4 == 3,
         confirm: [2 * LEASE, 8 * LEASE, NEVER][seed as usize / 96 % 3],
+        stalls: seed >= STALLING,
     };
+    let more = if faults.stalls { 1000 } else { 0 };
     // Columns of half of the worlds are replaced, by those of one or two nodes more.
     let spare = if seed / 8 % 2 == 1 { 1 + seed as usize / 16 % 2 } else { 0 };
     let mut world = World::with_spare(random.next(), columns + spare, spare, faults, mistake);
@@ -35,11 +40,11 @@ fn run(seed: u64, mistake: Option<Mistake>, traces: bool) -> World {
     if spare > 0 {
         world.at(100 * MS, Event::Place);
     }
-    world.run(1500 * MS);
+    world.run((1500 + more) * MS);
     if world.wrong.is_none() {
         world.calm();
         // A replacement that is open is ended first: up to four terms, one of them another primary's.
-        world.run(if spare > 0 { 3500 } else { 2900 } * MS);
+        world.run((if spare > 0 { 3500 } else { 2900 } + 2 * more) * MS);
         world.judge_end();
         if world.wrong.is_none() {
             world.scrub();

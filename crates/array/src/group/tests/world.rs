@@ -60,6 +60,8 @@ pub(super) struct Faults {
     pub(super) little_room: bool,
     /// After so long without a change the register is told that a map was opened.
     pub(super) confirm: Time,
+    /// Disks do nothing for a while, and then what they were asked for.
+    pub(super) stalls: bool,
 }
 
 pub(super) struct Node {
@@ -75,6 +77,8 @@ pub(super) struct Node {
     pub(super) disk_fails: bool,
     /// What the disk was asked to do does not end.
     pub(super) disk_hangs: bool,
+    /// Until then the disk does nothing of the kind: all, reads, writes, what is durable afterwards.
+    pub(super) stalls: (Time, u64),
     /// The last term that the column was sealed for, if it had lost nothing then.
     sound: Option<Term>,
     commands: BTreeMap<Token, (usize, u64, Extent)>,
@@ -312,6 +316,7 @@ impl World {
             timer: Time::MAX,
             disk_fails: false,
             disk_hangs: false,
+            stalls: (0, 0),
             sound: None,
             commands: BTreeMap::new(),
             copies: BTreeMap::new(),
@@ -514,6 +519,10 @@ impl World {
                 self.with(to, |group, now| group.receive(now, NodeId(from as u16), *message));
             }
             Event::Work { node, .. } if self.nodes[node].disk_hangs => {}
+            Event::Work { node, incarnation, op } if self.is_stalled(node, op) => {
+                let after = self.nodes[node].stalls.0 - self.now + self.random.below(MS);
+                self.at(after, Event::Work { node, incarnation, op });
+            }
             Event::Work { node, incarnation, op } if incarnation == self.nodes[node].incarnation => {
                 let Some(work) = self.nodes[node].works.remove(&op) else { return };
                 let fails = self.nodes[node].disk_fails;
@@ -1207,6 +1216,23 @@ impl World {
         self.histories[unit].seen(value, self.now);
     }
 
+    /// Whether the disk does not do this for now.
+    fn is_stalled(&self, node: usize, op: Op) -> bool {
+        let (until, kind) = self.nodes[node].stalls;
+        let is_it = |work: &Work<Vec<u32>>| match work {
+            Work::Read { .. } | Work::Verify { .. } => kind < 2,
+            Work::Write { .. } => kind == 0 || kind == 2,
+            Work::Sync | Work::SetRecord(_) | Work::MarkMissed(_) => kind == 0 || kind == 3,
+        };
+        until > self.now && self.nodes[node].works.get(&op).is_some_and(is_it)
+    }
+
+    /// The disk does nothing of a kind until then.
+    pub(super) fn stall(&mut self, node: usize, until: Time, kind: u64) {
+        self.nodes[node].stalls = (until, kind);
+        self.tell(|| format!("the disk of n{node} does nothing of kind {kind} until {until}"));
+    }
+
     /// Something goes wrong, or is well again.
     fn fault(&mut self) {
         if self.is_calm {
@@ -1219,6 +1245,11 @@ impl World {
         let other = self.random.below(count as u64) as usize;
         let primary = usize::from(self.register.primary.node.0);
         let node = if self.random.chance(300) { primary } else { node };
+        if self.faults.stalls && self.random.chance(250) {
+            let (until, kind) =
+                (self.now + self.random.between(50 * MS, 10 * LEASE), self.random.below(6) % 4);
+            return self.stall(node, until, kind);
+        }
         match self.random.below(100) {
             0..20 => self.fall(node, false),
             20..32 => self.fall(node, true),
@@ -1531,6 +1562,12 @@ impl World {
         }
         for node in 0..self.nodes.len() {
             self.nodes[node].paused_until = 0;
+            self.nodes[node].stalls = (0, 0);
+            let works: Vec<Op> = self.nodes[node].works.keys().copied().collect();
+            let incarnation = self.nodes[node].incarnation;
+            if self.faults.stalls {
+                works.into_iter().for_each(|op| self.at(MS, Event::Work { node, incarnation, op }));
+            }
             if self.nodes[node].group.is_none() && self.dead != Some(node) {
                 self.start(node);
             }

@@ -467,18 +467,50 @@ fn what_damaged_checksums_of_a_copy_are_of_is_lost_until_it_is_written_again() {
     assert_eq!(world.answer_to_read(COPY, 4), lost);
 }
 
-/// The group has no other column: bits of its checksums that are wrong are all that is.
+/// A process that finds something dirty reads that at once, and the page of checksums with it: before its group begins. What that page has of
+/// regions that are clean is lost all the same.
 #[test]
-fn a_column_that_is_alone_in_its_group_keeps_data_whose_checksums_are_damaged() {
-    let mut world = World::with_copy(9);
+fn what_damaged_checksums_are_of_is_lost_though_a_region_beside_it_is_looked_at_before_the_group_begins() {
+    let mut world = World::with_copy(8);
     world.put(3, false);
     world.run();
     world.release(1);
     world.wait(10_000);
     world.run();
-    world.rots(COPY, |page| page[77] ^= 1);
-    world.store.begin(COPY, false).unwrap();
-    assert_eq!(world.answer_to_read(COPY, 3), Ok(Answer::Sums(vec![None])));
+    world.put(300, false);
+    world.run();
+    // A write that was not for this disk: the end of the page, and data.
+    let place = world.store.place(COPY, 3 * UNIT as u64, UNIT as u64).unwrap();
+    let page = place.data_at(world.store.sizes()) / UNIT as u64;
+    world.disk.write(page, Box::new([77; UNIT]));
+    world.rots(COPY, |page| page[2048..].fill(77));
+    let unsure: Vec<_> = world.store.unsure().map(|(_, offset, _)| offset >> 20).collect();
+    assert_eq!(unsure, [1], "unit 3 is in a region that is clean");
+    world.run();
+    assert_eq!(world.store.unsure_known().count(), 0, "nobody looks at it yet");
+    world.store.begin(COPY, true).unwrap();
+    // Who looks at the region has its page read.
+    assert_eq!(world.store.unsure_known().count(), 1);
+    assert_eq!(world.answer_to_read(COPY, 300), Ok(Answer::Sums(vec![None])));
+    world.resum();
+    assert_eq!(world.answer_to_read(COPY, 3), Ok(Answer::Sums(vec![Some(Sum::Lost)])));
+}
+
+/// The group has no other column in sync, from the beginning or by now: bits of its checksums that are wrong are all that is.
+#[test]
+fn a_column_that_is_alone_in_its_group_keeps_data_whose_checksums_are_damaged() {
+    for was_alone in [true, false] {
+        let mut world = World::with_copy(9);
+        world.put(3, false);
+        world.run();
+        world.release(1);
+        world.wait(10_000);
+        world.run();
+        world.rots(COPY, |page| page[77] ^= 1);
+        world.store.begin(COPY, !was_alone).unwrap();
+        world.store.has_copy(COPY, false);
+        assert_eq!(world.answer_to_read(COPY, 3), Ok(Answer::Sums(vec![None])));
+    }
 }
 
 #[test]
