@@ -116,7 +116,9 @@ pub(crate) enum WarmError {
     #[error("--range {offset}+{length}: volume {volume:?} has {size} bytes; name a part of it")]
     Range { offset: u64, length: u64, volume: String, size: u64 },
     /// Blocks could not be read.
-    #[error("volume {volume:?}: {failed} blocks could not be read; see `cards status`, and try again")]
+    #[error(
+        "volume {volume:?}: {failed} blocks could not be read; see `cards status` at its disk node (`cards volume list`), and try again"
+    )]
     Failed { volume: String, failed: u64 },
     /// Not at every node that was to be warmed.
     #[error("volume {volume:?} was warmed at {done} of {wanted} nodes: {}", sentence(missing))]
@@ -202,7 +204,8 @@ impl Warm {
         for node in &mut nodes {
             let failed = node.blocks.failed;
             if failed > 0 && node.error.is_none() {
-                node.error = Some(format!("{failed} blocks could not be read; see `cards status`"));
+                node.error =
+                    Some(format!("{failed} blocks could not be read; see `cards status` at the disk node"));
             }
         }
         let silent = missing.into_iter().map(|LeftOut { node, reason }| outcome::NodeOutcome {

@@ -253,12 +253,12 @@ fn object(disk: &Disk, object: &Object) -> Result<(), Problem> {
     }
     if !url.is_s3() {
         let of_s3 = [
-            ("disk.region", region.is_some()),
-            ("disk.endpoint", endpoint.is_some()),
-            ("disk.credentials", credentials.is_some()),
+            ("disk.region", region.clone()),
+            ("disk.endpoint", endpoint.as_ref().map(ToString::to_string)),
+            ("disk.credentials", credentials.as_ref().map(|path| path.display().to_string())),
         ];
-        if let Some((key, _)) = of_s3.into_iter().find(|(_, is_there)| *is_there) {
-            return Err(value(key, url, "it is of s3://BUCKET/KEY: remove it, or write such a url"));
+        if let Some((key, text)) = of_s3.into_iter().find_map(|(key, text)| Some((key, text?))) {
+            return Err(value(key, text, "it is of s3://BUCKET/KEY: remove it, or write such a url"));
         }
     }
     let is_name =

@@ -26,7 +26,7 @@ pub enum DeviceError {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// Another device serves it here.
-    #[error("volume {volume} has a device here already: process {pid}, {}; use that one, or `cards detach {volume}`", path.display())]
+    #[error("volume {volume} has a device here already, of process {pid}, and gets none at {}; use that one, or `cards detach {volume}`", path.display())]
     Taken {
         /// The volume.
         volume: String,

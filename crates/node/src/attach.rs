@@ -223,7 +223,9 @@ impl Local {
                 if let Some(spec) = self.node.volume(name) {
                     self.retain(name, spec.block_bytes);
                 }
-                tracing::info!(volume = name, mode = card.attach.mode.name(), "attached");
+                let is_read_only = self.node.volume(name).is_some_and(|spec| spec.read_only);
+                let mode = if is_read_only { Mode::Ro } else { card.attach.mode };
+                tracing::info!(volume = name, mode = mode.name(), "attached");
                 card.takeover.store(false, Relaxed);
                 card.set_state(CardState::Attached);
                 self.node.membership.look();
@@ -313,8 +315,7 @@ pub(crate) fn explain(node: &Node, card: &Card, refusal: &Refusal) -> String {
             (node.config.lease * 3 / 2).as_secs_f64()
         ),
         Refusal::Exclusive(holder) => format!(
-            "node {} has volume {volume:?} for itself; if this node need not have it, run `cards volume detach {volume}` here, and take its \
-             [[attach]] out of node.toml if it has one; else end its use there (`cards umount`, or `cards detach {volume}`, or `cards volume \
+            "node {} has volume {volume:?} for itself; end its use there (`cards umount`, or `cards detach {volume}`, or `cards volume \
              detach {volume}`). `cards volume attach {volume} --mode exclusive --takeover` takes it: what is mounted there of it fails then",
             node.name(*holder)
         ),
@@ -383,7 +384,10 @@ pub(crate) fn not_attached(node: &Node, name: &str) -> cards_admin::Refusal {
     let is_unknown = node.volume(name).is_none() && node.all_up();
     let message = match is_unknown {
         true => cards_admin::Refusal::no_such_volume(name).message,
-        false => format!("volume {name:?} is not attached here; see `cards volume list`"),
+        false => format!(
+            "volume {name:?} is not attached at node {0}; run `cards volume attach {name}` there",
+            node.config.node
+        ),
     };
     cards_admin::Refusal { kind: RefusalKind::NotAttached, message }
 }

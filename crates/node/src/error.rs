@@ -234,7 +234,7 @@ pub enum ServeError {
         source: io::Error,
     },
     /// Another daemon runs in the runtime directory.
-    #[error("runtime_dir: another daemon is running with {}; stop it, or set another one", path.display())]
+    #[error("runtime_dir: another daemon is running with {}; stop it first (`systemctl stop cards`), or restart it for a changed configuration", path.display())]
     InUse {
         /// The directory.
         path: PathBuf,

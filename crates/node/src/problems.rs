@@ -201,9 +201,15 @@ fn own_disks(node: &Node) -> impl Iterator<Item = Problem> {
             (_, true) => format!(
                 "see the kernel's log (dmesg); `cards volume scrub {name}` lists all of it that is damaged"
             ),
-            _ => "see the kernel's log (dmesg) and the disk; make room if what backs it is full".into(),
+            _ => "see the kernel's log (dmesg) and the disk".into(),
         };
         let failed = errors.recent(node.now()).map(|failed| format!("disk {name}: {failed}"));
+        let says = |text| failed.as_ref().is_some_and(|failed| failed.contains(text));
+        let look = match () {
+            () if says("No space left on device") => format!("make room in the file system of {}", disk.name()),
+            () if says("the object has changed") => "bring the old one back, or restart this daemon to serve the new one".into(),
+            () => look,
+        };
         problems.extend(failed.map(|failed| Problem::failing(Harm::Failing, failed, &look)));
         let damaged = damage.describe().map(|damaged| format!("volume {name}: {damaged}"));
         let remedy = format!(
@@ -249,7 +255,12 @@ fn requests(node: &Node, card: &Card) -> Option<Problem> {
     let harm = if is_there { Harm::Failing } else { Harm::Away };
     let (volume, disk_node) = (&card.attach.volume, node.name(disk_node));
     let failed = format!("volume {volume}: {}", card.recent_failures(node)?);
-    Some(Problem::failing(harm, failed, &format!("see `cards status` at its disk node {disk_node}")))
+    let remedy = match card.refused(node) {
+        Some(_) => format!("see why its card is refused: `cards volume show {volume}`"),
+        None if is_there => format!("see `cards status` at its disk node {disk_node}"),
+        None => format!("bring its disk node {disk_node} back"),
+    };
+    Some(Problem::failing(harm, failed, &remedy))
 }
 
 /// What to say of flushes that failed not long ago.

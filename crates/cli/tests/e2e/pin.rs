@@ -144,4 +144,5 @@ fn a_write_at_another_node_drops_what_is_pinned_and_a_detach_ends_it() {
     });
     let list = parse(&cards(&["pin", "list", "--json", "--socket", &socket]).ok());
     assert_eq!(list["nodes"][0]["volumes"], json!([]));
+    assert_eq!(cluster.node(2).status()["cache"]["pinned"], 0, "its blocks are in nobody's way");
 }

@@ -121,6 +121,14 @@ impl Survivor {
         &self.arbiters
     }
 
+    /// Where nodes that keep the registry beside this one are called: their names and addresses.
+    #[must_use]
+    pub fn others(&self, node: &str) -> Vec<(String, String)> {
+        let members = self.registry.view().members;
+        let others = self.arbiters.iter().filter(|other| *other != node);
+        others.filter_map(|other| Some((other.clone(), members.get(other)?.address.clone()))).collect()
+    }
+
     /// How many keep it, lost stores too.
     #[must_use]
     pub fn count(&self) -> usize {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cards_admin::{MemberState, Refusal, RefusalKind, Status, Volume, VolumeState};
 use cards_config::Attach;
-use cards_core::{ControlInput, Refusal as CoreRefusal};
+use cards_core::{ControlInput, Input, Refusal as CoreRefusal};
 use cards_nearest::nearest;
 use cards_policies::policy::{self, PolicyError};
 
@@ -196,7 +196,11 @@ pub(super) async fn detach(node: &Node, name: &str) -> Result<(), Refusal> {
 async fn remove(node: &Node, name: &str) {
     if let Some(card) = node.cards.remove(name).filter(|card| card.volume().is_some()) {
         let detach = move |local: &Rc<Local>| {
-            card.ids().for_each(|volume| local.control(ControlInput::Detach { volume }));
+            for volume in card.ids() {
+                // What is pinned (`cards pin`) would keep its room, which nothing else gives back when there is no card.
+                local.all_shards(&Input::Retain { volume, ranges: Arc::default() });
+                local.control(ControlInput::Detach { volume });
+            }
         };
         node.on_data_thread(0, detach).await;
         tracing::info!(volume = name, "detached");

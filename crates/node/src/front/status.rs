@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use cards_core::{ControlInput, Extent, IoError, Token};
+use cards_core::{ControlInput, Extent, IoError, PgId, Token};
 use cards_probe::{Ticket, WaitReasons};
 use cards_wire::nbd::consts::{NBD_CMD_FLAG_REQ_ONE, NBD_STATE_HOLE, NBD_STATE_ZERO};
 use cards_wire::nbd::{Request as NbdRequest, reply};
@@ -29,10 +29,11 @@ impl Local {
         let key = self.requests.borrow_mut().insert(request);
         let token = Node::token(self.index, key);
         // Not from within the client's turn: the answer may come at once.
-        let event = match client.parts.is_shared() {
-            // Copies have no holes yet, so nobody has to be asked about many parts.
-            true => Event::Extents { token, result: Ok(vec![Extent { length, hole: false }]) },
-            false => Event::Control(Box::new(ControlInput::Extents { token, volume, offset, length })),
+        let knows_holes = !client.parts.is_shared() && self.node.answers_for(volume);
+        let event = match knows_holes {
+            // Copies have no holes yet, so nobody has to be asked about many parts. What the disk node cannot tell is data.
+            false => Event::Extents { token, result: Ok(vec![data(length)]) },
+            true => Event::Control(Box::new(ControlInput::Extents { token, volume, offset, length })),
         };
         self.node.threads[usize::from(self.index)].post(event);
     }
@@ -43,13 +44,12 @@ impl Local {
         let Some(request) = self.requests.borrow_mut().remove(key) else { return };
         let ticket = request.over(self);
         let Request { client, cookie, work: Work::Status(status), .. } = request else { return };
-        let extents = match result {
-            Ok(extents) => merge(&extents, status.length, status.one),
-            Err(error) => return client.reply(cookie, ticket, Err(errno(error))),
-        };
-        let (Some(context), false, false) =
-            (client.session.base_allocation, extents.is_empty(), client.gone.get())
-        else {
+        // Clients that copy ask for holes first. They can read what is cached here though the disk node is away.
+        let mut extents = merge(&result.unwrap_or_default(), status.length, status.one);
+        if extents.is_empty() {
+            extents.push(data(status.length));
+        }
+        let (Some(context), false) = (client.session.base_allocation, client.gone.get()) else {
             return client.reply(cookie, ticket, Err(errno(IoError::Io)));
         };
         let mut bytes = Vec::with_capacity(reply::EXTENTS_SIZE + extents.len() * reply::EXTENT_SIZE);
@@ -65,6 +65,20 @@ impl Local {
         drop(replies);
         client.wake();
     }
+}
+
+impl Node {
+    /// Whether the disk node of a volume is there, so that a question does not wait for `disk_wait`.
+    fn answers_for(&self, volume: PgId) -> bool {
+        self.primary(volume).is_none_or(|primary| {
+            let link = &self.links[usize::from(primary.0)];
+            primary == self.me || link.is_up() && link.silent_since().is_none()
+        })
+    }
+}
+
+fn data(length: u32) -> Extent {
+    Extent { length, hole: false }
 }
 
 /// The extents of the first `length` bytes, neighbours of one kind as one.
@@ -90,10 +104,6 @@ fn merge(extents: &[Extent], length: u32, one: bool) -> Vec<Extent> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn data(length: u32) -> Extent {
-        Extent { length, hole: false }
-    }
 
     fn hole(length: u32) -> Extent {
         Extent { length, hole: true }

@@ -2,7 +2,10 @@
 
 use std::fs::{File, TryLockError};
 use std::io::{self, IsTerminal as _, Write as _};
+use std::net::{TcpStream, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use cards_config::Config;
 use cards_coordinator::Survivor;
@@ -37,10 +40,17 @@ pub(crate) struct Recover {
     #[arg(long)]
     mirrors_may_be_old: bool,
 
+    /// Most of the nodes that keep the registry can be connected to, and it is lost all the same, such as when their disks are new
+    #[arg(long)]
+    although_others_answer: bool,
+
     /// One JSON object
     #[arg(long)]
     json: bool,
 }
+
+/// How long a node is called that may be lost.
+const CALL: Duration = Duration::from_secs(2);
 
 /// What the node keeps is not this program's alone.
 #[derive(Debug, thiserror::Error)]
@@ -75,6 +85,15 @@ impl Recover {
         let given_up: Vec<String> =
             part.arbiters().iter().filter(|node| **node != config.node).cloned().collect();
         let shown = describe(&config.node, &part);
+        let answer = if self.although_others_answer { Vec::new() } else { that_answer(&part, &config.node) };
+        if answer.len() * 2 > part.count() {
+            let problem = format!(
+                "{shown}. {} can be connected to, and are more than half of them: the registry goes on without this node, whose daemon has only \
+                 to be started. If they have lost what they kept all the same, add --although-others-answer",
+                answer.join(", ")
+            );
+            return Err(Error::Usage { problem });
+        }
         let mirrored = part.mirrored();
         if !mirrored.is_empty() && !self.mirrors_may_be_old {
             let problem = format!(
@@ -103,7 +122,7 @@ impl Recover {
         output::print_either(self.json, &done, || {
             format!(
                 "{} keeps the registry of cluster {cluster} alone now; the earlier part is {}.\nNext:\n  start the daemon here\n  \
-                 `cards forget` for each node that is lost: {}\n  for machines that are to join: bring the authority back, if it was at a lost \
+                 `cards forget` for each of these that is lost for good, and no other: {}\n  for machines that are to join: bring the authority back, if it was at a lost \
                  node (docs/operating/members.md)\n",
                 config.node,
                 aside.display(),
@@ -111,6 +130,21 @@ impl Recover {
             )
         })
     }
+}
+
+/// The nodes that keep the registry, too, and can be connected to.
+fn that_answer(part: &Survivor, node: &str) -> Vec<String> {
+    let calls: Vec<_> = part
+        .others(node)
+        .into_iter()
+        .map(|(name, address)| {
+            thread::spawn(move || {
+                let mut found = address.to_socket_addrs().into_iter().flatten();
+                found.any(|at| TcpStream::connect_timeout(&at, CALL).is_ok()).then_some(name)
+            })
+        })
+        .collect();
+    calls.into_iter().filter_map(|call| call.join().ok().flatten()).collect()
 }
 
 /// What the part has, and who else has one.

@@ -131,7 +131,7 @@ impl Token {
         let names: Vec<&str> = status.members.iter().map(|member| member.name.as_str()).collect();
         if !names.contains(&node) {
             eprintln!(
-                "cards: cluster {} has no member {node}; its members are {}",
+                "cards: warning: cluster {} has no member {node}; its members are {}",
                 status.cluster,
                 names.join(", ")
             );

@@ -155,7 +155,7 @@ impl fmt::Display for Written<'_> {
 }
 
 fn not_attached(volume: &str) -> ClientError {
-    let message = format!("volume {volume:?} is not attached here; see `cards volume list`");
+    let message = format!("volume {volume:?} is not attached here; run `cards volume attach {volume}`");
     Refusal { kind: RefusalKind::NotAttached, message }.into()
 }
 

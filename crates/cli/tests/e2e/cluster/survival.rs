@@ -1,5 +1,6 @@
 //! Nodes die, hang and come back.
 
+use std::fs;
 use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,6 +10,7 @@ use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
 use crate::harness::export::Export;
 use crate::harness::plan::{Disk, Plan};
+use crate::harness::process::run;
 use crate::harness::{KIB, MIB, SHORT, content, eventually, scratch};
 
 const STEP: u64 = 256 * KIB;
@@ -77,6 +79,23 @@ fn a_dead_disk_node_gives_eio_and_then_service() {
     client.close();
     cluster.node(3).wait_ready();
     cluster.disk().iter().for_each(|export| export.check_all(SEED));
+}
+
+/// What a client that copies asks first is which parts are holes, which only the disk node can say.
+#[test]
+fn a_cached_read_only_volume_is_copied_without_its_disk_node() {
+    need!("nbdcopy");
+    let dir = scratch();
+    let mut disk = Disk::file(&image(dir.path(), "disk.img"));
+    disk.read_only = true;
+    disk.policy = "rd".into();
+    let mut cluster = Cluster::start(Plan::new(dir.path(), 2).disk(disk).cache("64M"));
+    let export = cluster.export(2, "disk");
+    export.check_all(SEED);
+    cluster.node(1).kill();
+    let copy = dir.path().join("copy.img");
+    run(&["nbdcopy", &export.uri(), &copy.display().to_string()], SHORT).ok();
+    assert_eq!(fs::read(&copy).expect("a copy"), content::bytes(0, SIZE as usize, SEED));
 }
 
 #[test]
