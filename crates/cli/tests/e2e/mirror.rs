@@ -80,10 +80,12 @@ pub(crate) fn at(cluster: &mut Cluster, number: usize, words: &[&str]) -> Finish
     cards(&[words, &["--socket", &socket]].concat())
 }
 
-/// What a node says of the volume.
+/// What a node says of the volume, as `cards volume show --json` does; nothing if it says nothing.
 pub(crate) fn volume(cluster: &mut Cluster, number: usize) -> Value {
-    let done = at(cluster, number, &["volume", "show", "data", "--json"]);
-    serde_json::from_str(&done.stdout).unwrap_or_default()
+    let socket = cluster.node(number).admin_socket();
+    let found = cards_admin::Client::connect_within(Path::new(&socket), SHORT)
+        .and_then(|mut client| client.volume("data"));
+    found.ok().and_then(|volume| serde_json::to_value(volume).ok()).unwrap_or_default()
 }
 
 pub(crate) fn number_of(name: &Value) -> Option<usize> {
