@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -200,6 +200,9 @@ impl Known {
     }
 }
 
+/// Between two reads: without, a reader takes a core of two for as long as its test lasts, and holds up those beside it.
+const READER_RESTS: Duration = Duration::from_millis(1);
+
 impl Writer {
     pub(crate) fn begin(export: Export, flushes: bool) -> Self {
         let (stop, known) = (Arc::new(AtomicBool::new(false)), Arc::new(Known::new()));
@@ -242,6 +245,7 @@ impl Writer {
                 let found = client.read(piece * PIECE, PIECE as usize).expect("a read goes on");
                 known.check(piece, &found, least);
                 known.reads.fetch_add(1, Ordering::SeqCst);
+                thread::sleep(READER_RESTS);
             }
             client.close();
         })
