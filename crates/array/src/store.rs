@@ -219,6 +219,25 @@ impl Store {
         }
     }
 
+    /// The checksums of `length` bytes at `offset` of a column, without the data. The answer is [`Answer::Sums`].
+    pub fn sums(
+        &mut self,
+        ticket: Ticket,
+        key: ColumnKey,
+        offset: u64,
+        length: u64,
+        now: u64,
+        out: &mut Vec<Effect>,
+    ) {
+        match self.place(key, offset, length) {
+            Err(error) => answer(ticket, Err(error), out),
+            Ok(place) => {
+                self.insert(ticket, key, place, Kind::Read, out);
+                self.part_done(ticket, true, now, out);
+            }
+        }
+    }
+
     /// Writes as many units as there are `sums` at `offset` of a column. `missed`: some other column of the group does not get
     /// this write; that is durable before this one is. The time `now` is in milliseconds from any beginning.
     #[expect(clippy::too_many_arguments, reason = "a request, the time, and where what is to be done goes")]

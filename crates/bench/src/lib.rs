@@ -16,6 +16,7 @@ pub mod content;
 pub mod coop;
 mod error;
 pub mod fio;
+pub mod idle;
 pub mod interrupt;
 pub mod lanes;
 pub mod load;

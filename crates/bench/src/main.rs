@@ -15,7 +15,7 @@ use cards_bench::simulators::{self, SimulatorOptions};
 use cards_bench::size::{format_count, format_rate, format_size, parse_duration, parse_size};
 use cards_bench::suite::{Filter, Part};
 use cards_bench::table1::{self, Table1Options};
-use cards_bench::{Error, Uri, bare, interrupt, lanes, mirror, proc, remote, stripes};
+use cards_bench::{Error, Uri, bare, idle, interrupt, lanes, mirror, proc, remote, stripes};
 use clap::{Args, Parser, Subcommand};
 use serde::Serialize;
 use serde_json::json;
@@ -45,6 +45,7 @@ Examples:
   cards-bench sharing                                what it costs that several nodes may write
   cards-bench mirror                                 mirrored volumes beside plain ones, about 3 minutes
   cards-bench stripes                                volumes over many disks, about 8 minutes
+  cards-bench idle                                   daemons of which nothing is asked, 3 minutes
   cards-bench table1 --disk-delay 12ms               Table 1 of the paper, with a modelled slow disk
   cards-bench coop                                   figures 2 to 5 of the paper, about 3 minutes
   cards-bench coop --rounds 1 --read-ahead off       the same block by block, about 7 minutes
@@ -72,6 +73,8 @@ enum Verb {
     Mirror(MirrorArgs),
     /// Volumes over many modelled disks: beside the disks' sum, and with 4 and 16 clients beside one server
     Stripes(StripesArgs),
+    /// What daemons take while nothing is asked of them: one alone, and three as a cluster
+    Idle(IdleArgs),
     /// The CARDs paper's Table 1 on this machine
     Table1(Common),
     /// The cooperative effect: the CARDs paper's figures 2 to 5 on this machine
@@ -247,6 +250,24 @@ struct StripesArgs {
 }
 
 #[derive(Args)]
+struct IdleArgs {
+    /// How long after its start a cluster is looked at
+    #[arg(long, default_value = "10", value_parser = parse_duration)]
+    settle: Duration,
+    /// How long it is looked at
+    #[arg(long, default_value = "60", value_parser = parse_duration)]
+    seconds: Duration,
+    /// Where the disks are made
+    #[arg(long, env = "TMPDIR", default_value = "/tmp")]
+    dir: PathBuf,
+    /// The 'cards' program [default: beside this one, or in PATH]
+    #[arg(long)]
+    cards: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Args)]
 struct SimulatorArgs {
     /// A trace file or a generator: all its requests are held in memory
     #[arg(long, default_value = "gen:sprite")]
@@ -344,6 +365,7 @@ fn run(verb: Verb) -> Result<(), Error> {
         Verb::Sharing(common) => measure(common, |part| part == Part::Sharing),
         Verb::Mirror(args) => measure_mirror(args),
         Verb::Stripes(args) => measure_stripes(args),
+        Verb::Idle(args) => measure_idle(args),
         Verb::Table1(common) => measure(common, |part| part == Part::Table1),
         Verb::Coop(common) => measure(common, |part| part == Part::Coop),
         Verb::Simulators(args) => measure_simulators(args),
@@ -516,6 +538,18 @@ fn measure_stripes(args: StripesArgs) -> Result<(), Error> {
     args.output.print(&value, |style| {
         let warning = busy.map_or(String::new(), |load| format!("{}\n\n", warning(load)));
         warning + &stripes::format(&rows, style)
+    });
+    Ok(())
+}
+
+fn measure_idle(args: IdleArgs) -> Result<(), Error> {
+    let site = Site::new(&args.dir, 0, args.cards)?;
+    let busy = proc::busy();
+    let rows = idle::run(&site, args.settle, args.seconds)?;
+    let value = json!({ "busy": busy, "seconds": args.seconds.as_secs_f64(), "idle": rows });
+    args.output.print(&value, |style| {
+        let warning = busy.map_or(String::new(), |load| format!("{}\n\n", warning(load)));
+        warning + &idle::render(&rows, style)
     });
     Ok(())
 }

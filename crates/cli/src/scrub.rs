@@ -8,15 +8,13 @@ use cards_config::size;
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::signals::Signals;
+use crate::signals::{self, Signals};
 use crate::{output, progress};
 
 /// Bytes that are asked for at a time.
 const STEP: u64 = 4 << 20;
 /// Most places that are listed.
 const LISTED_MAX: usize = 1000;
-/// The status after a signal, as shells have it of SIGINT.
-const INTERRUPTED: u8 = 130;
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -43,7 +41,7 @@ struct Place {
 }
 
 /// Looks at volumes, each with its size in bytes, at most `rate` bytes a second (0: any), and prints what was found; `part` reads so many
-/// bytes of a volume from an offset on. A signal ends it after the part that is being read. The status is 1 if anything is damaged, 130 if
+/// bytes of a volume from an offset on. A signal ends it after the part that is being read. The status is 1 if anything is damaged, 128 and its number if
 /// a signal came.
 pub(crate) fn run(
     volumes: &[(String, u64)],
@@ -85,7 +83,7 @@ pub(crate) fn run(
     bar.finish_and_clear();
     output::print_either(json, &report, || text(&report))?;
     Ok(match report {
-        Report { interrupted: true, .. } => ExitCode::from(INTERRUPTED),
+        Report { interrupted: true, .. } => ExitCode::from(signals::interrupted()),
         Report { damaged: 0, .. } => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
     })

@@ -1,5 +1,6 @@
 //! Signals as events, and processes that do not outlive this one.
 
+use std::cell::Cell;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::unix::process::CommandExt as _;
@@ -18,6 +19,16 @@ const MOMENT: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Signals {
     set: libc::sigset_t,
+}
+
+thread_local! {
+    /// The last signal that this thread has taken and that asks the program to end.
+    static ENDED_BY: Cell<Option<i32>> = const { Cell::new(None) };
+}
+
+/// The exit status of a verb that a signal has ended, as shells have it: 128 and its number, that of Ctrl-C if another thread took it.
+pub(crate) fn interrupted() -> u8 {
+    u8::try_from(128 + ENDED_BY.get().unwrap_or(libc::SIGINT)).unwrap_or(u8::MAX)
 }
 
 /// A signal that arrived.
@@ -64,7 +75,11 @@ impl Signals {
         let number = unsafe { libc::sigtimedwait(&self.set, info.as_mut_ptr(), &timeout) };
         // SAFETY: all bits zero is a valid siginfo_t, and the kernel writes valid ones.
         let info = unsafe { info.assume_init() };
-        (number > 0).then_some(Arrived { number, from_process: info.si_code == libc::SI_USER })
+        let arrived = (number > 0).then_some(Arrived { number, from_process: info.si_code == libc::SI_USER });
+        if arrived.is_some_and(Arrived::ends) {
+            ENDED_BY.set(Some(number));
+        }
+        arrived
     }
 
     /// Does `call`, which another process may hold up: when a signal asks this program to end, it has a moment more to end by itself, then
@@ -150,6 +165,7 @@ mod tests {
         unsafe { libc::raise(libc::SIGTERM) };
         assert!(signals.end_within(Duration::from_secs(5)));
         assert!(!signals.end_within(Duration::ZERO));
+        assert_eq!(interrupted(), 128 + 15);
     }
 
     #[test]

@@ -296,6 +296,13 @@ pub enum Change {
         /// The epoch of the image; None: the disk has all that the map says.
         epoch: Option<u64>,
     },
+    /// Tell whether the node of a column that the map has in sync has given it up, because its disk has failed.
+    ColumnFailed {
+        /// The column.
+        column: ToldColumn,
+        /// It is given up until its node's daemon is started anew.
+        failed: bool,
+    },
     /// Tell that the primary of a group takes commands up to its new size.
     SizeServed {
         /// The member that has it.
@@ -390,6 +397,7 @@ impl Change {
             | Self::ColumnMade(ToldColumn { seat, .. })
             | Self::ColumnGrown { column: ToldColumn { seat, .. }, .. }
             | Self::ColumnPutBack { column: ToldColumn { seat, .. }, .. }
+            | Self::ColumnFailed { column: ToldColumn { seat, .. }, .. }
             | Self::SizeServed { seat, .. }
             | Self::ColumnRemoved(ToldColumn { seat, .. }) => Some(seat),
             Self::Expire

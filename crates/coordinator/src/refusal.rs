@@ -864,6 +864,27 @@ pub enum Refusal {
         /// The disks of the copies in sync, as `NODE:DISK`.
         copies: Vec<String>,
     },
+    /// No copy in sync is at a node that is there.
+    #[error(
+        "volume `{volume}`: {} on {}, and {}: a new copy would have nothing to be filled from. Start {}, then replace it; if that is gone for good, {}",
+        if *alone { "its only copy is" } else { "all its copies in sync are" },
+        copies.join(", "),
+        if copies.len() == 1 { "the node of that is away" } else { "the nodes of these are away" },
+        if copies.len() == 1 { "that node with that disk" } else { "one of these nodes with its disk" },
+        if *alone {
+            "so is what was on it: remove the volume, and make it anew from a backup".to_owned()
+        } else {
+            format!("`cards volume force {} --from NODE` chooses another copy, and what that one lacks is lost", named(volume))
+        }
+    )]
+    SourcesAway {
+        /// The volume.
+        volume: String,
+        /// The disks of the copies in sync, as `NODE:DISK`.
+        copies: Vec<String>,
+        /// It has one copy only.
+        alone: bool,
+    },
     /// The node of the copy is not there.
     #[error(
         "node `{node}` is not joined, and volume `{volume}` cannot be served from its copy; start it first"

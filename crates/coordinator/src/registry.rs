@@ -269,6 +269,7 @@ impl Registry {
             Change::GrowVolume { volume, bytes } => growth::grow(&mut draft, volume, *bytes),
             Change::CancelGrowth { volume } => growth::cancel(&mut draft, volume),
             Change::ColumnPutBack { column, epoch } => groups::put_back(&mut draft, column, *epoch),
+            Change::ColumnFailed { column, failed } => groups::failed(&mut draft, column, *failed),
             Change::ColumnGrown { column, bytes } => growth::column_grown(&mut draft, column, *bytes),
             Change::SizeServed { seat, number, since, bytes } => {
                 growth::served(&mut draft, seat, *number, *since, *bytes)

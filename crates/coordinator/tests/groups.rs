@@ -553,6 +553,22 @@ fn a_copy_is_replaced_step_by_step() {
 }
 
 #[test]
+fn nothing_is_replaced_that_the_new_copy_could_not_be_filled_from() {
+    let mut registry = with_volume();
+    do_all(&mut registry, [Change::Left { seat: seat("b", 1) }]);
+    let mut one = registry.clone();
+    do_all(&mut one, [replace(2, None)]);
+    do_all(&mut registry, [Change::Left { seat: seat("a", 1) }]);
+    let refused = refused(&registry, &replace(1, None));
+    assert!(matches!(refused, Refusal::SourcesAway { alone: false, .. }), "{refused}");
+    let said = refused.to_string();
+    assert!(
+        said.contains("all its copies in sync are on b:d, a:d") && said.contains("Start one of"),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_node_is_forgotten_when_its_copy_has_left() {
     let mut registry = with_successor();
     do_all(&mut registry, [Change::Left { seat: seat("a", 1) }]);
@@ -695,6 +711,23 @@ fn a_copy_that_was_put_back_is_forced_and_replaces_nothing() {
     assert_eq!((map.term, map.forced), (Term { generation: 2, epoch: 2 }, true));
     assert_eq!(map.columns[0].state, State::Stale { since: 0 });
     assert!(registry.view().groups["v"].columns.iter().all(|column| column.put_back.is_none()));
+}
+
+/// As long as the map counts on it, all nodes hear that a copy is given up.
+#[test]
+fn a_copy_that_is_given_up_is_known_until_the_map_counts_on_it_no_more() {
+    let mut registry = with_volume();
+    let failed = |node: &str, disk, failed| Change::ColumnFailed { column: told(node, 9, disk, MIB), failed };
+    let given_up = |registry: &Registry| {
+        registry.view().groups["v"].columns.iter().map(|column| column.failed).collect::<Vec<_>>()
+    };
+    do_all(&mut registry, [failed("b", 2, true), failed("a", 1, true)]);
+    assert_eq!(given_up(&registry), [true, true]);
+    do_all(&mut registry, [failed("b", 2, false)]);
+    assert_eq!(given_up(&registry), [false, true], "its daemon was started anew");
+    do_all(&mut registry, [failed("b", 2, true)]);
+    change_map(&mut registry, |map| map.without(HOME, 1, 1, Marks(0)).unwrap());
+    assert_eq!(given_up(&registry), [true, false]);
 }
 
 /// Nothing is said any more of a copy that leads, or that others do not count on.

@@ -101,6 +101,7 @@ fn group_change() -> impl Strategy<Value = Change> {
         1 => name().prop_map(|volume| Change::CancelGrowth { volume }),
         4 => (told(), larger()).prop_map(|(column, bytes)| Change::ColumnGrown { column, bytes }),
         1 => (told(), prop::option::of(0..4_u64)).prop_map(|(column, epoch)| Change::ColumnPutBack { column, epoch }),
+        1 => (told(), any::<bool>()).prop_map(|(column, failed)| Change::ColumnFailed { column, failed }),
         3 => (a_seat(), number(), 1..4_u64, larger()).prop_map(|(seat, number, since, bytes)| {
             Change::SizeServed { seat, number, since, bytes }
         }),

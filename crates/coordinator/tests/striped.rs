@@ -265,6 +265,25 @@ fn a_name_is_that_of_one_volume() {
 }
 
 #[test]
+fn the_only_copy_of_a_part_is_not_replaced_while_its_node_is_away() {
+    let mut registry = with_disks(&[100, 100, 100]);
+    do_all(&mut registry, [Change::CreateStriped(new("raid0", 60))]);
+    for part in parts(&registry) {
+        do_all(&mut registry, all(&part, Change::ColumnMade));
+    }
+    let replace = Change::ReplaceColumn { volume: "v".into(), from: uuid(1), to: vec![] };
+    let room = Change::PutManagedDisk { seat: seat("n2", 1), disk: told_disk(2, 100 * MIB) };
+    do_all(&mut registry, [room]);
+    let mut there = registry.clone();
+    do_all(&mut registry, [Change::Left { seat: seat("n1", 1) }]);
+    let refused = refused(&registry, &replace);
+    assert!(matches!(refused, Refusal::SourcesAway { alone: true, .. }), "{refused}");
+    let said = refused.to_string();
+    assert!(said.contains("its only copy is on n1:") && said.contains("Start that node"), "{said}");
+    do_all(&mut there, [replace]);
+}
+
+#[test]
 fn copies_of_all_parts_on_a_disk_are_replaced_together_and_fit_together() {
     let mut registry = with_disks(&[100, 100, 100, 0]);
     do_all(&mut registry, [Change::CreateStriped(new("raid10", 60))]);

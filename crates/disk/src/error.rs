@@ -92,7 +92,7 @@ pub enum Altered {
     Cut { path: PathBuf, size: u64, served: u64 },
     #[error(
         "{path} was cut off: it has {size} bytes of {served}, and what was beyond is lost, so nothing of this disk is served any more: do not make it longer \
-         again, for what was lost would read as zeroes; stop this daemon and bring a copy of the whole disk back, or format another disk under \
+         again: that brings nothing back, and what was lost is damaged then (mended from other copies where there are any, else EIO); stop this daemon and bring a copy of the whole disk back, or format another disk under \
          another name and have the copies on this one replaced (`cards volume replace`)"
     )]
     ManagedCut { path: PathBuf, size: u64, served: u64 },

@@ -61,6 +61,7 @@ mod options;
 mod pool;
 mod ring;
 mod room;
+mod seldom;
 mod slab;
 mod stats;
 mod sync;
@@ -81,4 +82,5 @@ pub use managed::{
 pub use object::{ObjectError, ObjectFailure};
 pub use options::{Backend, DiskOptions, ObjectSource, Source};
 pub use room::{Room, free};
+pub use seldom::Seldom;
 pub use stats::{DiskStats, StatsSnapshot};

@@ -9,6 +9,7 @@
 //! | `column` | columns of placement groups, as their groups use them |
 //! | `open` | what is read of a disk before it is used, and what is refused |
 //! | `driver` | the thread: what the store asks for, and what it hears |
+//! | `extents` | holes of a volume, as far as a read of them is zeroes |
 //! | `request` | jobs of volumes as whole units of one piece, with their checksums |
 //! | `ranges` | units that a request has for itself |
 //! | `resum` | checksums of what was being written when the disk was not closed |
@@ -19,6 +20,7 @@ mod buffer;
 mod column;
 mod driver;
 mod error;
+mod extents;
 mod open;
 mod ranges;
 mod request;

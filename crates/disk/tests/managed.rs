@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cards_disk::{
-    Altered, Backend, Completion, Disk, DiskError, DiskOptions, Engine, Job, JobError, Managed, ManagedError,
-    ManagedOptions, Op, Outcome,
+    Altered, Backend, Completion, Disk, DiskError, DiskOptions, Engine, ExtentKind, Job, JobError, Managed,
+    ManagedError, ManagedOptions, Op, Outcome,
 };
 use cards_layout::format::{Sizes, Superblock, Uuid};
 use tempfile::TempDir;
@@ -235,6 +235,82 @@ fn a_flipped_bit_is_an_error_of_its_unit_until_that_is_written_anew() {
     }
 }
 
+/// What the volume says of its bytes, each of its extents as kind and length in units.
+fn extents(disk: &Arc<Disk>, offset: u64, len: u64) -> Vec<(ExtentKind, u64)> {
+    data_thread(async {
+        let engine = Engine::new(disk);
+        let (mut at, mut all): (_, Vec<(ExtentKind, u64)>) = (offset, Vec::new());
+        while at < offset + len {
+            let asked = Op::Extents { offset: at, len: offset + len - at };
+            let Ok(Outcome::Extents(found)) = one(&engine, asked).await else { panic!("no extents at {at}") };
+            for extent in found {
+                at += extent.len;
+                match all.last_mut() {
+                    Some((kind, last)) if *kind == extent.kind => *last += extent.len,
+                    _ => all.push((extent.kind, extent.len)),
+                }
+            }
+        }
+        all
+    })
+}
+
+#[test]
+fn data_that_are_lost_are_no_hole() {
+    let (_dir, path) = image(4 * MIB);
+    let managed = open(&path);
+    let disk = volume(&managed, "data");
+    let mark: Vec<u8> = (0..UNIT / 8).flat_map(|i| (i ^ 0x1234_5678_9abc).to_le_bytes()).collect();
+    data_thread(async {
+        let engine = Engine::new(&disk);
+        write(&engine, MIB, &[mark.clone(), vec![7; 7 * UNIT as usize]].concat(), false).await.unwrap();
+        // Zeroed, and never written: holes.
+        one(&engine, Op::Zero { offset: 2 * MIB, len: 8 * UNIT, no_hole: false, fast: false }).await.unwrap();
+    });
+    let (hole, data) = (ExtentKind::Hole, ExtentKind::Data);
+    let whole = [(hole, MIB), (data, 8 * UNIT), (hole, 3 * MIB - 8 * UNIT)];
+    assert_eq!(extents(&disk, 0, 4 * MIB), whole);
+    drop((disk, managed));
+
+    // Blocks that the file system below has lost, as after a file that was cut short and made longer again.
+    let at = find(&path, &mark);
+    let file = File::options().read(true).write(true).open(&path).unwrap();
+    let punched = (at + 2 * UNIT) as libc::off_t;
+    let keep = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    // SAFETY: takes a descriptor and numbers.
+    let done =
+        unsafe { libc::fallocate(std::os::fd::AsRawFd::as_raw_fd(&file), keep, punched, 3 * UNIT as i64) };
+    assert_eq!(done, 0);
+    let managed = open(&path);
+    let disk = volume(&managed, "data");
+    assert_eq!(extents(&disk, 0, 4 * MIB), whole);
+    // In the middle of units, too.
+    let part = [(data, 6 * UNIT - 100), (hole, 100)];
+    assert_eq!(extents(&disk, MIB + 2 * UNIT + 100, 6 * UNIT), part);
+    drop((disk, managed));
+
+    // The page of checksums of the first piece is gone: what it was of is lost, holes as well.
+    let sizes = Sizes::choose(64 * MIB).unwrap();
+    let piece = (at - sizes.data_at(0)) / (sizes.data_at(1) - sizes.data_at(0));
+    file.write_all_at(&[0; UNIT as usize], sizes.sums_at(piece as u32)).unwrap();
+    let managed = open(&path);
+    let disk = volume(&managed, "data");
+    let lost = extents(&disk, 0, 4 * MIB);
+    data_thread(async {
+        let engine = Engine::new(&disk);
+        let mut at = 0;
+        for (kind, len) in &lost {
+            for unit in (at..at + len).step_by(UNIT as usize) {
+                let read = read(&engine, unit, UNIT as usize).await;
+                let is_zero = read.is_ok_and(|bytes| bytes.iter().all(|byte| *byte == 0));
+                assert_eq!(is_zero, *kind == hole, "{kind:?} at {unit}");
+            }
+            at += len;
+        }
+    });
+    assert_ne!(lost, whole);
+}
+
 /// Opens the disk with faults below the store.
 fn faulty(path: &Path, fault: &str) -> Arc<Managed> {
     let disk = DiskOptions { fault: Some(fault.into()), ..DiskOptions::path(path) };
@@ -267,7 +343,7 @@ fn a_sync_that_fails_is_final_for_all_volumes_until_the_disk_is_opened_again() {
     });
 }
 
-/// A write behind the new end would make the file longer again, and what was lost would be zeroes.
+/// A write behind the new end would make the file longer again, as if nothing was lost.
 #[test]
 fn a_disk_that_was_cut_short_gives_and_takes_nothing_any_more() {
     let (_dir, path) = image(4 * MIB);
@@ -281,7 +357,9 @@ fn a_disk_that_was_cut_short_gives_and_takes_nothing_any_more() {
         std::fs::File::options().write(true).open(&path).unwrap().set_len(MIB).unwrap();
         let said = managed.altered().unwrap();
         assert!(matches!(said, Altered::ManagedCut { size: MIB, .. }), "{said}");
-        assert!(said.to_string().contains("do not make it longer again"), "{said}");
+        let text = said.to_string();
+        assert!(text.contains("do not make it longer again: that brings nothing back"), "{text}");
+        assert!(!text.contains("zeroes"), "{text}");
         assert!(read(&engine, 0, 4096).await.is_err());
         assert!(write(&engine, 3 * MIB, &[2; 8192], true).await.is_err());
     });

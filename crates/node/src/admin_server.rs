@@ -43,10 +43,10 @@ use crate::policies;
 use crate::report;
 use crate::sampling;
 use crate::scrub;
-use crate::seldom::Seldom;
 use crate::spans;
 use crate::starting::Starting;
 use crate::warm;
+use cards_disk::Seldom;
 
 use session::Session;
 

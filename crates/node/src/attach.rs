@@ -43,7 +43,7 @@ impl Card {
             tracing::warn!(
                 volume = self.attach.volume,
                 disk_node,
-                reason = reason_of_loss(volume, error),
+                reason = reason_of_loss(volume, error, node.lone_place(volume).as_deref()),
                 "a flush has failed: what clients of this node wrote since the last good one may be lost"
             );
         }
@@ -395,8 +395,9 @@ pub(crate) fn not_attached(node: &Node, name: &str) -> cards_admin::Refusal {
 /// Cards of which a flush has failed because writes were lost.
 pub(crate) fn losses(node: &Node) -> Vec<Lost> {
     let lost = |card: Arc<Card>| {
-        let (Loss { time_ms, disk_node, .. }, reason) = card.lost()?;
-        Some(Lost { volume: card.attach.volume.clone(), disk_node, time_ms, reason: reason.into() })
+        let Loss { time_ms, of, disk_node, error } = card.lost()?;
+        let reason = reason_of_loss(of, error, node.lone_place(of).as_deref());
+        Some(Lost { volume: card.attach.volume.clone(), disk_node, time_ms, reason })
     };
     node.cards.all().into_iter().filter_map(lost).collect()
 }

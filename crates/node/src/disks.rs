@@ -4,12 +4,11 @@ use std::ptr::NonNull;
 use std::rc::Rc;
 
 use cards_core::{CommandKind, ControlInput, DiskWork, Extent, Input, IoError, NodeId, OpId, Payload, PgId};
-use cards_disk::{ExtentKind, Job, JobError, Op, Outcome, RawBuf};
+use cards_disk::{ExtentKind, Job, JobError, Op, Outcome, RawBuf, Seldom};
 
 use crate::failures::{Asked, ERRORS_REMEMBERED};
 use crate::node::Local;
 use crate::node::disk_job::DiskJob;
-use crate::seldom::Seldom;
 use crate::slab::Key;
 
 impl Local {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::ops::Deref;
 use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -111,7 +112,7 @@ impl Own {
             }
             Err(error) => {
                 self.renewal_failures.fetch_add(1, Ordering::Relaxed);
-                tracing::warn!("this node's certificate, which ends {}, is not renewed: {error}", self.end());
+                tracing::warn!("{}", self.still_has(error));
             }
         }
         taken.map(|()| self.identity.ends().unwrap_or(SystemTime::UNIX_EPOCH))
@@ -142,6 +143,16 @@ impl Own {
     pub(crate) fn due_in(&self) -> Duration {
         let left = |ends: SystemTime| ends.duration_since(SystemTime::now()).unwrap_or_default();
         self.identity.ends().map(left).unwrap_or_default().saturating_sub(self.identity.life() / 3)
+    }
+
+    /// What a person hears who had it renewed in vain.
+    pub(crate) fn still_has(&self, error: &str) -> String {
+        format!("this node's certificate, which ends {}, is not renewed: {error}", self.end())
+    }
+
+    /// Where its certificate is.
+    pub(crate) fn certificate_file(&self) -> &Path {
+        &self.files.certificate
     }
 
     fn end(&self) -> WallClock {

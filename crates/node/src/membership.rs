@@ -52,7 +52,9 @@ pub(crate) async fn coordinate<R>(
                        give it [coordinator.embedded], see `cards cluster init`";
         return Err(refused(message.into()));
     }
-    wait.await.unwrap_or_else(|_| Err("the daemon is ending".into())).map_err(refused)
+    wait.await
+        .unwrap_or_else(|_| Err("the daemon is ending; start it again, and ask then".into()))
+        .map_err(refused)
 }
 
 /// Why a session does not begin.

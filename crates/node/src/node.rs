@@ -58,7 +58,7 @@ use cards_coordinator::{GroupState, MemberState, StripedVolume};
 use cards_core::{
     Control, ControlInput, Extent, Input, Instant, IoError, NodeId, Output, PgId, Stats, Token, VolumeSpec,
 };
-use cards_disk::{Disk, Engine, Managed};
+use cards_disk::{Disk, Engine, Managed, Seldom};
 use cards_probe::Probe;
 use cards_tls::Service;
 use tokio::sync::{Notify, oneshot};
@@ -74,7 +74,6 @@ use crate::life::Life;
 use crate::limits::Limiter;
 use crate::lobby::Permit;
 use crate::locks::{LockView, Locks};
-use crate::seldom::Seldom;
 use crate::slab::{Key, Slab};
 use crate::traffic::Traffic;
 

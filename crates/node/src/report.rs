@@ -11,7 +11,7 @@ use cards_admin::{
 };
 use cards_config::{Coordinator, PolicySpec};
 use cards_coordinator::MemberState as Standing;
-use cards_core::{CardStatus, NodeId, VolumeSpec};
+use cards_core::{CardStatus, NodeId, PgId, VolumeSpec};
 
 use crate::attach::{explain, losses, unknown_volume};
 use crate::failures::Failures;
@@ -232,18 +232,15 @@ fn standing(
             (VolumeState::Offline, lost.map(|failed| lost_copy(node, &failed)))
         }
         _ if still.is_some() => (VolumeState::Offline, still.map(|still| still.reason())),
-        _ if !up => {
-            let reason = format!(
-                "its disk node {0} does not answer; see node {0} in `cards status`",
-                node.name(disk_node)
-            );
-            (VolumeState::Offline, Some(reason))
-        }
+        _ if !up => (VolumeState::Offline, Some(away(node, spec.id, disk_node))),
         _ if silent_s.is_some() => {
             let reason = format!(
-                "its disk node {} has not answered for {} s; what needs it waits, then EIO after disk_wait ({:?})",
+                "its disk node {} has not answered for {} s{}; what needs it waits, then EIO after disk_wait ({:?})",
                 node.name(disk_node),
                 silent_s.unwrap_or_default(),
+                node.lone_place(spec.id)
+                    .map(|place| format!(", and the only copy is on {place}"))
+                    .unwrap_or_default(),
                 node.config.disk_wait
             );
             (VolumeState::Offline, Some(reason))
@@ -269,6 +266,18 @@ fn standing(
             }
         }
         Some(CardState::Attached) | None => (VolumeState::Ready, writes_wait(node, spec)),
+    }
+}
+
+/// Why a volume, or a part of one, is offline whose disk node cannot be reached.
+fn away(node: &Node, of: PgId, disk_node: NodeId) -> String {
+    let name = node.name(disk_node);
+    match node.lone_place(of) {
+        Some(place) => format!(
+            "its disk node {name} does not answer, and the only copy is on {place}: what needs it waits, then EIO after disk_wait; it is served \
+             again when that node is back with that disk; see node {name} in `cards status`"
+        ),
+        None => format!("its disk node {name} does not answer; see node {name} in `cards status`"),
     }
 }
 

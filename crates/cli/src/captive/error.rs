@@ -7,6 +7,7 @@ use cards_layout::format::SizeError;
 use cards_layout::layout::Layout;
 
 use crate::error::Failure;
+use crate::signals;
 
 /// A captive cluster failed.
 #[derive(Debug, thiserror::Error)]
@@ -88,8 +89,7 @@ impl Failure for CaptiveError {
             | Self::PlainOnly { .. }
             | Self::MirrorSize { .. }
             | Self::MirrorDisk(_) => 2,
-            // As shells have it of SIGINT.
-            Self::Interrupted => 130,
+            Self::Interrupted => signals::interrupted(),
             _ => 1,
         }
     }

@@ -7,6 +7,7 @@ use cards_config::Mode;
 use cards_device::DirectoryError;
 
 use crate::error::Failure;
+use crate::signals;
 
 /// What was asked for was not done.
 #[derive(Debug, thiserror::Error)]
@@ -106,8 +107,7 @@ pub(crate) enum LocalError {
 
 impl Failure for LocalError {
     fn exit_code(&self) -> u8 {
-        // As shells have it of SIGINT.
-        if matches!(self, Self::Interrupted | Self::Unanswered { .. }) { 130 } else { 1 }
+        if matches!(self, Self::Interrupted | Self::Unanswered { .. }) { signals::interrupted() } else { 1 }
     }
 }
 

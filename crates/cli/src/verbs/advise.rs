@@ -19,7 +19,7 @@ use crate::context::Context;
 use crate::daemon::Daemon;
 use crate::error::{Error, Failure};
 use crate::output;
-use crate::signals::Signals;
+use crate::signals::{self, Signals};
 use report::{Advice, Part};
 use study::Found;
 use trace::{Case, Trace};
@@ -72,8 +72,7 @@ pub(crate) enum AdviseError {
 
 impl Failure for AdviseError {
     fn exit_code(&self) -> u8 {
-        // As shells have it of SIGINT.
-        if matches!(self, Self::Interrupted) { 130 } else { 1 }
+        if matches!(self, Self::Interrupted) { signals::interrupted() } else { 1 }
     }
 }
 

@@ -42,11 +42,16 @@ Exit status: 0 no problem, 1 a problem. It takes at most 5 seconds.
 Examples:
   cards doctor
   cards doctor --config node.toml
+  cards doctor --socket /run/cards/n2/admin.sock
   cards doctor --json | jq -r '.findings[] | select(.level == \"problem\") | .check'")]
 pub(crate) struct Doctor {
     /// The configuration that the machine is to be fit for [default: /etc/cards/node.toml, if there is one]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+
+    /// Admin socket of the daemon that is asked [default: admin.sock in the runtime_dir of the configuration]
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
 
     /// One JSON object
     #[arg(long)]
@@ -67,7 +72,7 @@ type Check = (&'static str, Box<dyn FnOnce() -> Vec<Finding> + Send>);
 impl Doctor {
     pub(crate) fn run(self, _: &Context) -> Result<ExitCode, Error> {
         let (config, mut findings) = configuration(self.config.as_deref());
-        findings.extend(all_within(checks(config.map(Arc::new)), WITHIN));
+        findings.extend(all_within(checks(config.map(Arc::new), self.socket), WITHIN));
         let report = Report { ok: findings.iter().all(|found| found.level != Level::Problem), findings };
         if self.json {
             output::print_json(&report)?;
@@ -96,7 +101,7 @@ fn configuration(file: Option<&Path>) -> (Option<Config>, Vec<Finding>) {
 }
 
 /// Everything that is looked at, in the order in which it is told.
-fn checks(config: Option<Arc<Config>>) -> Vec<Check> {
+fn checks(config: Option<Arc<Config>>, socket: Option<PathBuf>) -> Vec<Check> {
     let mut checks: Vec<Check> = vec![
         ("kernel", Box::new(|| vec![machine::kernel()])),
         ("io_uring", Box::new(|| vec![disks::io_uring()])),
@@ -106,8 +111,12 @@ fn checks(config: Option<Arc<Config>>) -> Vec<Check> {
         ),
         ("devices", Box::new(|| vec![devices::fuse(), devices::nbd(), devices::loop_devices()])),
     ];
-    let Some(config) = config else { return checks };
-    let daemon = Arc::new(Daemon::of(&config));
+    let Some(config) = config else {
+        let of_socket = |socket: PathBuf| move || Daemon::at(&socket, None).findings_at(&socket);
+        checks.extend(socket.map(|socket| ("daemon", Box::new(of_socket(socket)) as Box<_>)));
+        return checks;
+    };
+    let daemon = Arc::new(Daemon::of(&config, socket.as_deref()));
     let of_daemon = (Arc::clone(&daemon), Arc::clone(&config));
     checks.push(("daemon", Box::new(move || of_daemon.0.findings(&of_daemon.1))));
     let mut with = |name, check: fn(&Config, &Daemon) -> Vec<Finding>| {

@@ -117,6 +117,11 @@ fn a_good_configuration_has_no_problem_before_and_while_the_daemon_runs() {
         level == "problem" && said.contains("on a disk of node n1") && !said.contains("restart it"),
         "{level} {said}"
     );
+    let socket = cluster.node(1).admin_socket();
+    let (level, said) = found(&doctor(&config, &["--json", "--socket", &socket]).ok(), "daemon");
+    assert!(level == "ok" && said.starts_with("runs with the disks and cards"), "{level}: {said}");
+    let (level, said) = found(&doctor(&other, &["--json", "--socket", &socket]).fails(), "daemon");
+    assert!(level == "problem" && said.contains("is node n1 of cluster"), "{level}: {said}");
     let text = doctor(&config, &[]).ok();
     assert!(text.stdout.contains("\nok       disk disk") && text.stdout.contains("no problems"), "{text}");
 }

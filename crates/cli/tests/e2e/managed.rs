@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::harness::client::Client;
 use crate::harness::cluster::{CARDS, Cluster};
 use crate::harness::plan::{Attach, Disk, Plan};
-use crate::harness::process::{Finished, run};
+use crate::harness::process::{Finished, run, sh};
 use crate::harness::tools::need;
 use crate::harness::{KIB, LONG, MIB, SHORT, content, eventually, scratch};
 
@@ -556,4 +556,33 @@ fn a_writer_elsewhere_goes_on_over_kills_of_the_disk_node() {
     let socket = cluster.node(1).admin_socket();
     let scrub = cards(&["volume", "scrub", "data", "--socket", &socket]).ok();
     assert!(scrub.stdout.contains("damaged      nothing\n"), "{scrub}");
+}
+
+/// A client that copies a volume skips its holes: data that are lost must not be among them.
+#[test]
+fn what_is_lost_is_not_copied_as_a_hole() {
+    need!("nbdcopy", "nbdinfo");
+    let dir = scratch();
+    let path = disk(dir.path());
+    let mut cluster = Cluster::start(plan(dir.path(), 2, &path));
+    write(&mut cluster.export(1, "data").open(), 4 * MIB, MIB);
+    assert!(cluster.node(1).terminate().success());
+    // The file system below loses blocks, as when a file was cut short and made longer again.
+    let at = find(&path, &content::bytes(4 * MIB, 4096, SEED));
+    let file = File::options().write(true).open(&path).unwrap();
+    let range = format!("--offset={} --length=16384", at + 64 * KIB);
+    sh(&format!("fallocate --punch-hole {range} {}", path.display()), SHORT).ok();
+    file.sync_all().unwrap();
+    cluster.node(1).restart();
+    for number in [1, 2] {
+        let uri = cluster.export(number, "data").uri();
+        let map = run(&["nbdinfo", "--map", &uri], LONG).ok().stdout;
+        let kinds: Vec<Vec<&str>> =
+            map.lines().map(|line| line.split_whitespace().take(3).collect()).collect();
+        let (start, length, end) = (4 * MIB, MIB, 5 * MIB);
+        let is_data = kinds.iter().any(|words| words[..] == [&*start.to_string(), &*length.to_string(), "0"]);
+        assert!(is_data && kinds.len() == 3, "data from {start} to {end}, and holes around:\n{map}");
+        let copy = dir.path().join("copy.img");
+        run(&["nbdcopy", &uri, text(&copy)], LONG).fails();
+    }
 }

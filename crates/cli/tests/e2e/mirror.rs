@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -80,10 +80,12 @@ pub(crate) fn at(cluster: &mut Cluster, number: usize, words: &[&str]) -> Finish
     cards(&[words, &["--socket", &socket]].concat())
 }
 
-/// What a node says of the volume.
+/// What a node says of the volume, as `cards volume show --json` does; nothing if it says nothing.
 pub(crate) fn volume(cluster: &mut Cluster, number: usize) -> Value {
-    let done = at(cluster, number, &["volume", "show", "data", "--json"]);
-    serde_json::from_str(&done.stdout).unwrap_or_default()
+    let socket = cluster.node(number).admin_socket();
+    let found = cards_admin::Client::connect_within(Path::new(&socket), SHORT)
+        .and_then(|mut client| client.volume("data"));
+    found.ok().and_then(|volume| serde_json::to_value(volume).ok()).unwrap_or_default()
 }
 
 pub(crate) fn number_of(name: &Value) -> Option<usize> {
@@ -198,6 +200,9 @@ impl Known {
     }
 }
 
+/// Between two reads: without, a reader takes a core of two for as long as its test lasts, and holds up those beside it.
+const READER_RESTS: Duration = Duration::from_millis(1);
+
 impl Writer {
     pub(crate) fn begin(export: Export, flushes: bool) -> Self {
         let (stop, known) = (Arc::new(AtomicBool::new(false)), Arc::new(Known::new()));
@@ -240,6 +245,7 @@ impl Writer {
                 let found = client.read(piece * PIECE, PIECE as usize).expect("a read goes on");
                 known.check(piece, &found, least);
                 known.reads.fetch_add(1, Ordering::SeqCst);
+                thread::sleep(READER_RESTS);
             }
             client.close();
         })

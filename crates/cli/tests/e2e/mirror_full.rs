@@ -81,8 +81,26 @@ impl Scene {
             assert!(reason.contains(part), "{part:?} is not in: {shown:#}");
         }
         assert_eq!(shown["state"], "offline", "{shown:#}");
-        let text = at(&mut self.cluster, 1, &["volume", "show", "data"]);
-        assert!(text.stdout.contains("given up") && !text.stdout.contains("2 of 2"), "{text}");
+        // The others say the same of it, and where to look.
+        for number in 1..=3 {
+            if !self.cluster.node(number).is_alive() {
+                continue;
+            }
+            eventually(&format!("n{number} says that the copy is given up"), LONG, || {
+                let text = at(&mut self.cluster, number, &["volume", "show", "data"]).stdout;
+                let status = at(&mut self.cluster, number, &["status"]).stdout;
+                let line = status.lines().next().unwrap_or_default();
+                let told = text.contains("given up") && !text.contains("2 of 2");
+                (told && line.contains("n1:fast1 is given up")).then_some(())
+            });
+        }
+        let elsewhere = volume(&mut self.cluster, 3);
+        assert_eq!(elsewhere["state"], "offline", "{elsewhere:#}");
+        let reason = elsewhere["reason"].as_str().unwrap_or_default();
+        assert!(
+            reason.contains("n1:fast1 is given up") && reason.contains("`cards status` at node n1"),
+            "{reason}"
+        );
     }
 
     /// The daemon ends without waiting for what nobody can do, and serves again when there is room.
@@ -112,6 +130,11 @@ impl Scene {
         client.close();
         let status = self.cluster.node(1).status();
         assert!(!status["problems"].to_string().contains("given up"), "{status:#}");
+        eventually("the others hear that it is used again", SHORT, || {
+            let shown = at(&mut self.cluster, 3, &["volume", "show", "data"]).stdout;
+            let problems = self.cluster.node(3).status()["problems"].to_string();
+            (!shown.contains("given up") && !problems.contains("given up")).then_some(())
+        });
     }
 
     fn begin(&mut self) {

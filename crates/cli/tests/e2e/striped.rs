@@ -174,6 +174,11 @@ fn raid0_is_all_disks_together_and_only_the_part_of_a_node_that_is_away_waits() 
         told["reason"].as_str().unwrap().starts_with(&format!("part {away}: its disk node n3 ")),
         "{told}"
     );
+    let lone = "the only copy is on n3:fast3";
+    eventually("every node says where the only copy is", SHORT, || {
+        let mut each = (1..=2).map(|number| volume(&mut cluster, number)["reason"].to_string());
+        each.all(|reason| reason.contains(lone)).then_some(())
+    });
     // Who has not attached it cannot: it is attached when all its parts are.
     at(&mut cluster, 2, &["volume", "detach", "data"]).ok();
     let refused = at(&mut cluster, 2, &["volume", "attach", "data"]).fails();

@@ -136,7 +136,11 @@ impl Office {
         address: Option<&str>,
     ) -> Result<Admission, Unsigned> {
         let key = shown.public_key().filter(|_| shown.is(name)).ok_or_else(|| {
-            Unsigned::Malformed("the certificate to renew is not one of the cluster's authority".to_owned())
+            Unsigned::Malformed(format!(
+                "the certificate to renew is not one of the cluster's authority for node {0}: have the node join again with a token (`cards cluster token \
+                 --rejoin {0}` on the keeper's machine)",
+                name.node
+            ))
         })?;
         let mut hosts = shown.hosts();
         if let Some(host) = address.and_then(cards_tls::host_to_sign).filter(|host| !shown.is_for_host(host))

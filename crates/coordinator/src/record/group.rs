@@ -138,6 +138,9 @@ pub struct GroupColumn {
     /// that is not in sync.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub put_back: Option<u64>,
+    /// Its node has given it up, because its disk has failed, until the daemon there is started anew. Nothing is said of one that is not in sync.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub failed: bool,
 }
 
 /// For records that say nothing of it.

@@ -132,6 +132,7 @@ fn each() -> Vec<Refusal> {
         Refusal::NotMade { volume: text(), state: GroupState::Making },
         Refusal::ForceNotNeeded { volume: text(), copy: text() },
         Refusal::NoSource { volume: text(), copies: vec![text()] },
+        Refusal::SourcesAway { volume: text(), copies: vec![text()], alone: true },
         Refusal::ForceAway { volume: text(), node: text() },
         Refusal::UnknownColumn { volume: text(), node: text(), disk: text() },
         Refusal::BeingRemoved { volume: text(), nodes: vec![text(), text()] },
@@ -214,6 +215,7 @@ const fn tag(refusal: &Refusal) -> &'static str {
         Refusal::NotMade { .. } => "not-made",
         Refusal::ForceNotNeeded { .. } => "force-not-needed",
         Refusal::NoSource { .. } => "no-source",
+        Refusal::SourcesAway { .. } => "sources-away",
         Refusal::ForceAway { .. } => "force-away",
         Refusal::UnknownColumn { .. } => "unknown-column",
         Refusal::BeingRemoved { .. } => "being-removed",
@@ -235,7 +237,7 @@ fn every_refusal_comes_back_from_json_as_it_was_under_its_tag() {
         assert_eq!(serde_json::from_str::<Refusal>(&json).unwrap(), refusal);
         tags.insert(tag(&refusal));
     }
-    assert_eq!(tags.len(), 76, "each once");
+    assert_eq!(tags.len(), 77, "each once");
 }
 
 #[test]

@@ -186,6 +186,7 @@ pub(super) fn new_column(disk: &ManagedDisk) -> GroupColumn {
         grown: false,
         kept: 0,
         put_back: None,
+        failed: false,
     }
 }
 
@@ -256,6 +257,19 @@ pub(super) fn put_back(draft: &mut Draft<'_>, told: &ToldColumn, epoch: Option<u
     if group.columns[position].put_back != epoch {
         let mut next = group.clone();
         next.columns[position].put_back = epoch;
+        draft.write(Write::Put(Record::Group(next)));
+    }
+    Ok(())
+}
+
+/// The node of a column has given it up, or uses it again.
+pub(super) fn failed(draft: &mut Draft<'_>, told: &ToldColumn, failed: bool) -> Result<(), Refusal> {
+    let registry = draft.registry;
+    draft.live(&told.seat)?;
+    let (group, position) = registry.column_of(told)?;
+    if group.columns[position].failed != failed {
+        let mut next = group.clone();
+        next.columns[position].failed = failed;
         draft.write(Write::Put(Record::Group(next)));
     }
     Ok(())
@@ -419,6 +433,17 @@ pub(super) fn replace(
         let copies = copies.map(GroupColumn::place).collect();
         return Err(Refusal::NoSource { volume: name(), copies });
     }
+    let is_there = |number: u8| {
+        let column = group.columns.get(usize::from(number));
+        let member = column.and_then(|column| registry.members.get(&column.node));
+        member.is_some_and(|member| member.state.is_live())
+    };
+    // The new one would be filled from none, and the old one never leave.
+    if !map.in_sync().any(|number| is_there(number) && !is_old(number)) {
+        let copies = map.in_sync().filter_map(|number| group.columns.get(usize::from(number)));
+        let (copies, alone) = (copies.map(GroupColumn::place).collect(), group.copies() == 1);
+        return Err(Refusal::SourcesAway { volume: name(), copies, alone });
+    }
     let mut next = group.clone();
     next.columns[usize::from(number)].state = ColumnState::Leaving;
     // One that is not filled yet is given up for the next one.
@@ -509,6 +534,7 @@ fn removed(draft: &mut Draft<'_>, group: &GroupVolume, is_it: impl Fn(&GroupColu
             next.columns[number].replaces = None;
             next.columns[number].grown = false;
             (next.columns[number].kept, next.columns[number].put_back) = (0, None);
+            next.columns[number].failed = false;
             inherit(&mut next.columns, number as u8);
         }
     }

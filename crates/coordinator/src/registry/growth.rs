@@ -123,6 +123,9 @@ pub(super) fn map_changed(draft: &mut Draft<'_>, group: &GroupVolume, map: &Map)
         if map.column(number).is_none_or(is_sound) {
             column.put_back = None;
         }
+        if map.column(number).is_none_or(|held| held.state != State::Sync) {
+            column.failed = false;
+        }
     }
     if next != *group {
         draft.write(Write::Put(Record::Group(next)));

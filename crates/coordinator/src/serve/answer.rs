@@ -424,11 +424,18 @@ impl Desk {
             if self.may_say() {
                 tracing::warn!("{shown} asks for a certificate in the name of node {node:?}, and gets none");
             }
-            let error = format!("the caller's certificate is not one of node {node:?}");
+            let error = format!(
+                "the caller's certificate is not one of node {node:?}: correct `node` and `cluster` in node.toml there, or have the node join again with a \
+                 token (`cards cluster token --rejoin {node}` on the keeper's machine)"
+            );
             return Reply::Problem(StatusCode::FORBIDDEN, error);
         }
         let Some(office) = &self.office else {
-            return failed("there is no authority here that could sign".to_owned());
+            return failed(
+                "this node has no authority that could sign: name the node that has made the cluster (`cards cluster init`) as `node` and `address` \
+                 in [coordinator.embedded], or bring its `authority` directory back"
+                    .to_owned(),
+            );
         };
         let address = match self.registry.view().await {
             Ok(view) => view.members.get(&node).map(|member| member.address.clone()),

@@ -22,6 +22,7 @@ use crate::engine::Engine;
 use crate::error::JobError;
 use crate::job::{Completion, Job, Op, Outcome, RawBuf, Work};
 use crate::mailbox::Reply;
+use crate::seldom::Seldom;
 
 /// How often the store hears that time passes.
 const TICK: Duration = Duration::from_secs(1);
@@ -49,6 +50,8 @@ pub(super) struct Driver {
     turned: Notify,
     /// Something has become unsure.
     pub(super) doubt: Notify,
+    /// Lines of the log about damage, of which one disk can have any number.
+    pub(super) damage_told: Seldom,
     pub(super) stops: Cell<bool>,
 }
 
@@ -141,6 +144,7 @@ pub(super) async fn run(
         ended: Notify::new(),
         turned: Notify::new(),
         doubt: Notify::new(),
+        damage_told: Seldom::default(),
         stops: Cell::new(false),
     });
     driver.count_unsure();
@@ -382,8 +386,11 @@ impl Driver {
         self.turned.notify_one();
     }
 
-    /// Says that checksums are damaged that nothing was being written to.
+    /// Says that checksums are damaged that nothing was being written to; at most once a second, as a damaged disk has many of them.
     fn warn_of_sums(&self, damaged: &DamagedSums) {
+        if !self.damage_told.may() {
+            return;
+        }
         let &DamagedSums { key, offset, length, is_lost } = damaged;
         let what = match is_lost {
             true => {

@@ -13,7 +13,7 @@ use crate::job::{Op, Outcome, RawBuf};
 
 /// Most bytes that are one request at the store.
 const PART: u64 = 4 << 20;
-const UNIT_BYTES: u64 = UNIT as u64;
+pub(super) const UNIT_BYTES: u64 = UNIT as u64;
 
 /// The checksum of a unit.
 pub(super) fn sum_of(unit: &[u8]) -> Sum {
@@ -93,11 +93,7 @@ impl Driver {
                     self.zero(key, at, length, false).await?;
                 }
             }
-            Op::Extents { offset, len } => {
-                let found = self.look(|store| store.locate(key, offset));
-                let (at, left) = found.map_err(|error| job_error(error, None))?;
-                return self.own(Op::Extents { offset: at, len: len.min(left) }, None).await;
-            }
+            Op::Extents { offset, len } => return self.extents(key, offset, len).await.map(Outcome::Extents),
         }
         Ok(Outcome::Done)
     }
@@ -137,7 +133,7 @@ impl Driver {
     }
 
     /// A range in parts of one piece each.
-    fn parts(&self, offset: u64, length: u64) -> impl Iterator<Item = (u64, u64)> + use<> {
+    pub(super) fn parts(&self, offset: u64, length: u64) -> impl Iterator<Item = (u64, u64)> + use<> {
         let step = self.look(|store| store.sizes().piece()).min(PART);
         let end = offset + length;
         let mut at = offset;
@@ -261,7 +257,7 @@ impl Driver {
 }
 
 /// The beginning of the unit of a byte.
-const fn whole(offset: u64) -> u64 {
+pub(super) const fn whole(offset: u64) -> u64 {
     offset / UNIT_BYTES * UNIT_BYTES
 }
 

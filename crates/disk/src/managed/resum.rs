@@ -25,13 +25,15 @@ pub(super) async fn run(driver: &Driver) {
             continue;
         };
         if let Err(error) = region(driver, key, at, length).await {
-            tracing::warn!(
-                disk = driver.disk.name(),
-                volume = format_args!("{:016x}", key.volume),
-                offset = at,
-                %error,
-                "a region cannot be given checksums: what is read of it is not verified"
-            );
+            if driver.damage_told.may() {
+                tracing::warn!(
+                    disk = driver.disk.name(),
+                    volume = format_args!("{:016x}", key.volume),
+                    offset = at,
+                    %error,
+                    "a region cannot be given checksums: what is read of it is not verified"
+                );
+            }
             unreadable.insert((key, at));
         }
     }

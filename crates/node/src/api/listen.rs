@@ -22,8 +22,8 @@ use super::visitors::{self, Hosts};
 use crate::lobby::Permit;
 use crate::node::Node;
 use crate::places::{Place, Places};
-use crate::seldom::Seldom;
 use crate::starting::Starting;
+use cards_disk::Seldom;
 
 /// Connections of one socket at a time, of which idle ones give way: each request for a lock that waits has one.
 const CONNECTIONS_MAX: usize = 1_024;

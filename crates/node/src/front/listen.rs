@@ -14,7 +14,7 @@ use crate::error::ServeError;
 use crate::lobby::Lobby;
 use crate::node::client::Accepted;
 use crate::node::{Event, Local, Node};
-use crate::seldom::Seldom;
+use cards_disk::Seldom;
 
 /// How long to wait when a connection cannot be accepted (no descriptor, no memory).
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);

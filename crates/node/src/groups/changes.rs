@@ -124,6 +124,7 @@ mod tests {
             grown: false,
             kept: 0,
             put_back: None,
+            failed: false,
         };
         let record = GroupVolume {
             part: None,

@@ -1,10 +1,12 @@
-//! Copies that are given up here because their disk has failed.
+//! Copies that are given up because their disk has failed. The node of one tells the registry, so that all nodes say the same.
 //!
 //! If another one is in sync, its node takes over or goes on without this one. If none is, nobody is the group's primary although its map
 //! names this node: what is asked here waits as long as other nodes wait for an answer, and then fails.
 
 use std::rc::Rc;
 
+use cards_array::group::{Map, State};
+use cards_coordinator::GroupVolume;
 use cards_core::{Duration, Instant, IoError, PgId};
 use cards_disk::JobError;
 
@@ -20,6 +22,15 @@ impl Node {
     /// Why the copy here of a group is given up which this node leads by its map: no other node can take over, or none has yet.
     pub(crate) fn lost_lead(&self, of: PgId) -> Option<FailedCopy> {
         self.groups.failed_copy(of).filter(|_| self.primary(of) == Some(self.me))
+    }
+
+    /// Whether a column that the map has in sync is given up: by this node, or by another one, as the registry says.
+    pub(crate) fn is_given_up(&self, record: &GroupVolume, map: &Map, number: u8) -> bool {
+        let held = map.column(number).filter(|column| column.state == State::Sync);
+        held.is_some_and(|column| match column.node == self.me {
+            true => self.groups.failed_copy(record.pg()).is_some(),
+            false => record.columns.get(usize::from(number)).is_some_and(|column| column.failed),
+        })
     }
 
     /// Whether the last copy of a group is given up here: nobody can take over.
@@ -88,6 +99,7 @@ impl Local {
                 %error,
                 "its copy here is given up, for its disk has failed: {remedy}"
             );
+            self.node.membership.look_at_columns();
         }
     }
 

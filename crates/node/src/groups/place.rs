@@ -120,6 +120,7 @@ mod tests {
             grown: false,
             kept: 0,
             put_back: None,
+            failed: false,
         }
     }
 

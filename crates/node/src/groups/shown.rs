@@ -8,7 +8,6 @@ use crate::node::Node;
 
 /// How a volume stands, as far as this node knows.
 pub(crate) fn mirror(node: &Node, record: &GroupVolume, map: Option<&Map>) -> Mirror {
-    let (own, has_failed) = (node.name(node.me), node.groups.failed_copy(record.pg()).is_some());
     let shown = (0..)
         .zip(&record.columns)
         .filter(|(_, column)| record.state == GroupState::Removing || column.state != ColumnState::Removed);
@@ -16,7 +15,8 @@ pub(crate) fn mirror(node: &Node, record: &GroupVolume, map: Option<&Map>) -> Mi
         let held = map.and_then(|map| map.column(number)).map(|column| column.state);
         let (mut state, since) = copy_state(record.state, column, held);
         // The map says so until another node leads the group, and none may.
-        if state == CopyState::InSync && column.node == own && has_failed {
+        let is_given_up = map.is_some_and(|map| node.is_given_up(record, map, number));
+        if state == CopyState::InSync && is_given_up {
             state = CopyState::Failed;
         }
         let image = map.and_then(|map| node.put_back(record, map, number));

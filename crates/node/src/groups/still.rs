@@ -30,10 +30,37 @@ impl StandsStill {
 }
 
 impl Node {
-    /// Why nobody serves a group: all its copies in sync are earlier images, or this node, its primary, waits for one.
+    /// Why nobody serves a group: all its copies in sync are earlier images, or this node, its primary, waits for one, or another primary has
+    /// given its own up.
     pub(crate) fn stands_still(&self, known: &Known) -> Option<StandsStill> {
         let map = known.ready()?;
-        self.all_put_back(known, map).or_else(|| self.awaits(known, map))
+        self.all_put_back(known, map)
+            .or_else(|| self.awaits(known, map))
+            .or_else(|| self.led_no_more(known, map))
+    }
+
+    /// Its own node says which error that was.
+    fn led_no_more(&self, known: &Known, map: &Map) -> Option<StandsStill> {
+        let leads = map.primary.node;
+        let number = map.column_at(leads).filter(|_| leads != self.me)?;
+        let is_sound = |other: &u8| !self.is_given_up(&known.record, map, *other);
+        let is_up = |other: u8| {
+            let of = map.column(other).map(|column| column.node);
+            of.is_some_and(|of| of == self.me || self.links[usize::from(of.0)].is_up())
+        };
+        // Else another one is about to lead it.
+        if is_sound(&number) || map.in_sync().filter(is_sound).any(is_up) {
+            return None;
+        }
+        let (place, node) = (place(known, number)?, self.name(leads));
+        let (which, others) = match known.record.copies() {
+            1 => ("only copy", ""),
+            _ => ("copy", ", and no other one has taken its place"),
+        };
+        Some(StandsStill {
+            described: format!("its {which} {place} is given up after an error of its disk{others}"),
+            remedy: format!("`cards status` at node {node} says which error, and what to do"),
+        })
     }
 
     /// The same of the first group of a volume of which that is so.
@@ -53,6 +80,13 @@ impl Node {
         let copies: Vec<String> =
             map.in_sync().filter(is_gone).filter_map(|number| place(&known, number)).collect();
         (!copies.is_empty()).then(|| copies.join(", "))
+    }
+
+    /// The disk of a group's only copy, as `NODE:DISK`, if the group has one only.
+    pub(crate) fn lone_place(&self, of: PgId) -> Option<String> {
+        let known = self.groups.get(of).filter(|known| known.record.copies() == 1)?;
+        let map = known.ready()?;
+        place(&known, map.column_at(map.primary.node)?)
     }
 
     fn all_put_back(&self, known: &Known, map: &Map) -> Option<StandsStill> {

@@ -91,6 +91,7 @@ impl Look<'_> {
                 note(self.settle(group, number, column).await);
                 note(self.grow(group, number, column).await);
                 note(self.tell_put_back(group, number, column).await);
+                note(self.tell_failed(group, number, column).await);
             }
             note(self.serve_growth(group).await);
         }
@@ -298,6 +299,20 @@ impl Look<'_> {
         let what = || format!("what was found of the copy of volume {}", group.volume());
         let column = self.told(group, column, managed.free_bytes());
         self.submit(Change::ColumnPutBack { column, epoch }, what).await
+    }
+
+    /// Tells the registry whether the copy of this node is given up, if it knows something else.
+    async fn tell_failed(&self, group: &GroupVolume, number: u8, column: &GroupColumn) -> Result<(), String> {
+        let map = self.view.maps.get(&group.number).and_then(|map| map.decode().ok());
+        let Some(held) = map.as_ref().and_then(|map| map.column(number)) else { return Ok(()) };
+        let failed = held.state == State::Sync && self.node.groups.failed_copy(group.pg()).is_some();
+        let Ok(managed) = self.disk_of(group, column) else { return Ok(()) };
+        if failed == column.failed {
+            return Ok(());
+        }
+        let what = || format!("what has become of the copy of volume {}", group.volume());
+        let column = self.told(group, column, managed.free_bytes());
+        self.submit(Change::ColumnFailed { column, failed }, what).await
     }
 
     /// Has the primary of a group, if that is this process, take commands up to the new size, and says so.

@@ -75,6 +75,7 @@ mod tests {
             grown: false,
             kept: 0,
             put_back: None,
+            failed: false,
         };
         GroupVolume {
             name: "data".into(),

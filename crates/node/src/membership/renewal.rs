@@ -72,11 +72,14 @@ pub(super) async fn renew(
     coordinator: &Coordinator,
 ) -> Result<SystemTime, String> {
     if !own.renews {
-        let problem = "its files are those that [identity] names: whoever has made them makes new ones, which are taken when they \
-                       are there";
-        return Err(problem.into());
+        return Err(own.still_has(&format!(
+            "[identity] in node.toml names its files ({}), and no keeper signs these: have their maker make new ones and put them there; they are \
+             taken within a minute",
+            own.certificate_file().display()
+        )));
     }
-    own.renewed(ask(own, address, office, coordinator).await)
+    let renewed = own.renewed(ask(own, address, office, coordinator).await);
+    renewed.map_err(|error| own.still_has(&format!("{error}. The daemon goes on trying by itself")))
 }
 
 /// Asks for another certificate, which names the host of `address` (`host:port`) as well.
@@ -98,7 +101,10 @@ async fn ask(
         (Coordinator::Local(registry), None) => {
             registry.remote().renew_certificate(&name.node).await.map_err(|error| error.to_string())
         }
-        (Coordinator::Etcd(_), _) => Err("with etcd nobody signs; name new files in [identity]".into()),
+        (Coordinator::Etcd(_), _) => Err(format!(
+            "with etcd no node has the authority's key: have a certificate of node {} made where that is, and name it in [identity] in node.toml",
+            name.node
+        )),
     }
 }
 

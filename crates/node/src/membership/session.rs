@@ -224,7 +224,9 @@ impl Session {
                 let address = self.config.address.as_deref();
                 renewal::renew(own, address, self.office.as_ref(), &self.coordinator).await
             }
-            None => Err("this node has no certificate".into()),
+            None => Err("this node has no certificate that could be renewed: its cluster was made without identities, or node.toml says `insecure = true`; \
+                         docs/operating/security.md says how a cluster gets them"
+                .into()),
         }
     }
 

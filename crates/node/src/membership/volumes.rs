@@ -353,6 +353,7 @@ mod tests {
             grown: false,
             kept: 0,
             put_back: None,
+            failed: false,
         };
         assert_eq!(has_disk("data", &column, Ok(vec![Uuid([2; 16]).to_string(), disk.to_string()])), Ok(()));
         let other = has_disk("data", &column, Ok(vec![Uuid([2; 16]).to_string()])).unwrap_err();

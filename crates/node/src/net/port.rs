@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cards_coordinator::Visit;
+use cards_disk::Seldom;
 use cards_tls::{HandshakeError, Proven, Purpose, Shown, Wire};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
@@ -20,7 +21,6 @@ use tracing::Level;
 use super::greet::{self, Answered, DEADLINE, GreetError, Refused};
 use crate::lobby::{Lobby, Permit};
 use crate::node::{Local, Node};
-use crate::seldom::Seldom;
 
 /// Connections that may be introducing themselves at a time.
 pub(super) const STRANGERS_MAX: u32 = 128;

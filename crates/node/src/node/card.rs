@@ -102,13 +102,9 @@ impl Card {
         &self.limiter
     }
 
-    /// When and where a flush failed last because writes were lost, and why.
-    pub(crate) fn lost(&self) -> Option<(Loss, &'static str)> {
-        let lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        lost.map(|lost| {
-            let reason = reason_of_loss(lost.of, lost.error);
-            (lost, reason)
-        })
+    /// When and where a flush failed last because writes were lost.
+    pub(crate) fn lost(&self) -> Option<Loss> {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(crate) fn set_state(&self, state: CardState) {
@@ -152,14 +148,18 @@ pub(crate) struct Loss {
     pub(crate) error: IoError,
 }
 
-/// Why a flush has failed, for people.
-pub(crate) const fn reason_of_loss(of: PgId, error: IoError) -> &'static str {
-    match error {
-        IoError::SyncFailed => "a sync failed",
+/// Why a flush has failed, for people. `lone`: the disk of the only copy of a group, as `NODE:DISK`, if it has one only.
+pub(crate) fn reason_of_loss(of: PgId, error: IoError, lone: Option<&str>) -> String {
+    match (error, lone) {
+        (IoError::SyncFailed, _) => "a sync failed".to_owned(),
+        (_, Some(place)) => format!(
+            "the node of {place}, which has the only copy, ended before what was written was flushed there: if its machine lost power, writes may \
+             be lost; if only its daemon was killed, none is"
+        ),
         _ if !of.is_plain() => {
-            "all copies in sync ended at once: if their machines lost power, writes may be lost; if only their daemons were killed, none is"
+            "all copies in sync ended at once: if their machines lost power, writes may be lost; if only their daemons were killed, none is".to_owned()
         }
-        _ => "the machine lost power, or the journal of the disk was lost",
+        _ => "the machine lost power, or the journal of the disk was lost".to_owned(),
     }
 }
 

@@ -21,12 +21,12 @@ use std::time::Duration;
 
 use cards_admin::{Encryption, MemberState};
 use cards_core::{Instant, PgId};
+use cards_disk::Seldom;
 use cards_tls::Adrift;
 use cards_wire::peer::Credit;
 use tokio::sync::Notify;
 
 use crate::failures::Failures;
-use crate::seldom::Seldom;
 use crate::traffic::{PeerTraffic, Traffic};
 
 use credit::Connection;

@@ -30,8 +30,8 @@ pub(super) fn of(node: &Node) -> Vec<Problem> {
         // Nothing is there that others could be filled from.
         let is_led = |known: &&Arc<Known>| node.stands_still(known).is_none();
         let behind = parts.iter().filter(is_led).map(|known| {
-            let has_failed = node.groups.failed_copy(known.record.pg()).is_some();
-            let failed = has_failed.then(|| node.name(node.me));
+            let failed =
+                |number| known.map.as_ref().is_some_and(|map| node.is_given_up(&known.record, map, number));
             let image = |number| node.put_back(&known.record, known.map.as_ref()?, number);
             let mut behind = behind(known, name(known).unwrap_or_default(), failed, image);
             behind.awaits = awaits(node, known);
@@ -140,21 +140,21 @@ fn awaits(node: &Node, known: &Known) -> Option<Awaits> {
 }
 
 /// The copies of a group that are not in sync: the next failure may be one too many. `names`: of the nodes of its columns;
-/// `failed`: that which has given its own up; `image`: of which epoch the disk of a column is an image.
+/// `failed`: whether that of a column has given it up; `image`: of which epoch the disk of a column is an image.
 fn behind(
     known: &Known,
     names: Vec<String>,
-    failed: Option<String>,
+    failed: impl Fn(u8) -> bool,
     image: impl Fn(u8) -> Option<u64>,
 ) -> Behind {
     let Some(map) = known.ready() else { return Behind::default() };
-    let is_whole = |number: u8, column: &MapColumn, node: &String| {
-        column.state == State::Sync && failed.as_ref() != Some(node) && image(number).is_none()
+    let is_whole = |number: u8, column: &MapColumn| {
+        column.state == State::Sync && !failed(number) && image(number).is_none()
     };
     let columns: Vec<_> = (0..).zip(map.columns.iter().zip(&known.record.columns).zip(&names)).collect();
     let whole: BTreeSet<u8> = columns
         .iter()
-        .filter(|(number, ((column, _), node))| is_whole(*number, column, node))
+        .filter(|(number, ((column, _), _))| is_whole(*number, column))
         .map(|(number, _)| *number)
         .collect();
     // One that leaves does so when another is in sync in its place: of both that is told.
@@ -169,7 +169,7 @@ fn behind(
             continue;
         }
         let state = match column.state {
-            State::Sync if failed.as_ref() == Some(node) => "given up",
+            State::Sync if failed(number) => "given up",
             State::Sync => "an earlier image, to which its disk was put back",
             State::Stale { .. } => "stale",
             State::Fill { .. } => "being filled",

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use cards_wire::nbd::client::{HandshakeError, ReplyError, SendError};
 
 use crate::error::Failure;
+use crate::signals;
 
 /// The demonstration failed.
 #[derive(Debug, thiserror::Error)]
@@ -54,7 +55,6 @@ pub(crate) enum DemoError {
 
 impl Failure for DemoError {
     fn exit_code(&self) -> u8 {
-        // As shells have it of SIGINT.
-        if matches!(self, Self::Interrupted) { 130 } else { 1 }
+        if matches!(self, Self::Interrupted) { signals::interrupted() } else { 1 }
     }
 }

@@ -1,6 +1,7 @@
 //! The daemon of this node: what it has is not taken by another program.
 
 use std::io;
+use std::path::Path;
 use std::time::Duration;
 
 use cards_admin::{Client, ClientError, Starting, Status};
@@ -20,14 +21,34 @@ pub(super) enum Daemon {
     Silent(String),
     /// Whether it runs is not for this user to see, as this says.
     Hidden(String),
+    /// At the socket that was named is one of another node, as this says.
+    Other(String),
 }
 
 impl Daemon {
-    pub(super) fn of(config: &Config) -> Self {
-        let status = Client::connect_within(&config.admin_socket(), Duration::from_millis(300))
+    /// That of a configuration, whose admin socket may be elsewhere.
+    pub(super) fn of(config: &Config, socket: Option<&Path>) -> Self {
+        match (
+            Self::at(socket.unwrap_or(&config.admin_socket()), Some((&config.cluster, &config.node))),
+            socket,
+        ) {
+            (Self::Other(_), None) => Self::Away,
+            (found, _) => found,
+        }
+    }
+
+    /// That of an admin socket. `whose`: cluster and node that it is to be of.
+    pub(super) fn at(socket: &Path, whose: Option<(&str, &str)>) -> Self {
+        let status = Client::connect_within(socket, Duration::from_millis(300))
             .and_then(|mut client| client.status_of_start());
+        let is_other = |status: &Status| whose.is_some_and(|whose| whose != (&status.cluster, &status.node));
         match status {
-            Ok(status) if status.node != config.node || status.cluster != config.cluster => Self::Away,
+            Ok(status) if is_other(&status) => Self::Other(format!(
+                "the daemon at {} is node {} of cluster {}, of which this is not the configuration",
+                socket.display(),
+                status.node,
+                status.cluster
+            )),
             Ok(mut status) => match status.starting.take() {
                 Some(starting) => Self::Starting(starting),
                 None => Self::Runs(Box::new(status)),
@@ -44,7 +65,7 @@ impl Daemon {
 
     /// It has the ports and disks of this node.
     pub(super) const fn is_there(&self) -> bool {
-        !matches!(self, Self::Away | Self::Hidden(_))
+        !matches!(self, Self::Away | Self::Hidden(_) | Self::Other(_))
     }
 
     /// It may have the ports and disks of this node.
@@ -84,16 +105,32 @@ impl Daemon {
         match self {
             Self::Away => vec![Finding::ok(CHECK, "does not run")],
             Self::Runs(status) => {
-                let problems = status.problems.iter().map(|problem| {
-                    Finding::warning(CHECK, problem.as_str(), "`cards status` says when it is over")
-                });
-                let mut found: Vec<_> =
-                    problems.chain(in_the_way(status, config)).chain(not_taken(status, config)).collect();
-                if found.is_empty() {
-                    found.push(Finding::ok(CHECK, "runs with the disks and cards of this configuration"));
-                }
-                found
+                let found =
+                    problems(status).chain(in_the_way(status, config)).chain(not_taken(status, config));
+                or_well(found, "runs with the disks and cards of this configuration")
             }
+            Self::Silent(_) | Self::Starting(_) | Self::Hidden(_) | Self::Other(_) => self.not_seen(),
+        }
+    }
+
+    /// What is said of the daemon of a socket that was named, without a configuration.
+    pub(super) fn findings_at(&self, socket: &Path) -> Vec<Finding> {
+        match self {
+            Self::Away => vec![Finding::problem(
+                CHECK,
+                format!("no daemon is at {}", socket.display()),
+                "start it, or name the admin.sock in its runtime_dir with --socket",
+            )],
+            Self::Runs(status) => {
+                or_well(problems(status), &format!("node {} of cluster {} runs", status.node, status.cluster))
+            }
+            Self::Silent(_) | Self::Starting(_) | Self::Hidden(_) | Self::Other(_) => self.not_seen(),
+        }
+    }
+
+    fn not_seen(&self) -> Vec<Finding> {
+        match self {
+            Self::Away | Self::Runs(_) => Vec::new(),
             Self::Silent(said) => {
                 vec![Finding::problem(CHECK, said.as_str(), "leave it running until that is known")]
             }
@@ -101,8 +138,29 @@ impl Daemon {
                 vec![Finding::warning(CHECK, starting.to_string(), "it goes on when that is there")]
             }
             Self::Hidden(said) => vec![Finding::warning(CHECK, said.as_str(), AS_ROOT)],
+            Self::Other(said) => vec![Finding::problem(
+                CHECK,
+                said.as_str(),
+                "name the configuration of that node with --config, or the socket of this one",
+            )],
         }
     }
+}
+
+fn problems(status: &Status) -> impl Iterator<Item = Finding> {
+    status
+        .problems
+        .iter()
+        .map(|problem| Finding::warning(CHECK, problem.as_str(), "`cards status` says when it is over"))
+}
+
+/// These findings, or that all is well.
+fn or_well(found: impl Iterator<Item = Finding>, well: &str) -> Vec<Finding> {
+    let mut found: Vec<_> = found.collect();
+    if found.is_empty() {
+        found.push(Finding::ok(CHECK, well));
+    }
+    found
 }
 
 /// Where the cluster has a volume of this name, if that is not at this node alone.

@@ -201,7 +201,7 @@ fn in_use(check: String, path: &Path, disk: &cards_config::Disk, bytes: Option<u
                 path.display()
             );
             let remedy = match disk.origin {
-                Origin::Managed(_) => "do not make it longer again, for what was lost would read as zeroes; stop the daemon and bring a copy of the \
+                Origin::Managed(_) => "do not make it longer again: that brings nothing back, and what was lost is damaged then (mended from other copies where there are any, else EIO); stop the daemon and bring a copy of the \
                                        whole disk back, or format another one under another name and have the copies on this one replaced (`cards \
                                        volume replace`)"
                     .to_owned(),
@@ -384,7 +384,12 @@ mod tests {
         assert_eq!(of().level, Level::Ok, "{}", of());
         std::fs::File::options().write(true).open(&path).unwrap().set_len(32 << 20).unwrap();
         let found = of().to_string();
-        assert!(found.starts_with("problem") && found.contains("would read as zeroes"), "{found}");
+        assert!(
+            found.starts_with("problem")
+                && found.contains("that brings nothing back")
+                && !found.contains("zeroes"),
+            "{found}"
+        );
     }
 
     #[test]

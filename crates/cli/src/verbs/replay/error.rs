@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use cards_wire::nbd::client::{HandshakeError, ReplyError, SendError};
 
 use crate::error::Failure;
+use crate::signals;
 
 /// A replay failed.
 #[derive(Debug, thiserror::Error)]
@@ -64,7 +65,7 @@ impl Failure for ReplayError {
             Self::Nothing { .. } | Self::TooLarge { .. } | Self::Processes { .. } | Self::TwoNodes { .. } => {
                 2
             }
-            Self::Interrupted => 130,
+            Self::Interrupted => signals::interrupted(),
             _ => 1,
         }
     }

@@ -7,6 +7,7 @@ use cards_disk::{DiskError, ManagedError};
 use cards_layout::layout::Layout;
 
 use crate::error::Failure;
+use crate::signals;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum VolumeError {
@@ -119,8 +120,7 @@ impl Failure for VolumeError {
     fn exit_code(&self) -> u8 {
         match self {
             Self::NotBuilt(_) | Self::OneDisk(_) => 2,
-            // As shells have it of SIGINT.
-            Self::GrowthGoesOn { why: None, .. } => 130,
+            Self::GrowthGoesOn { why: None, .. } => signals::interrupted(),
             _ => 1,
         }
     }

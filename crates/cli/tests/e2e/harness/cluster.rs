@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::client::Client;
 use super::export::{Address, Export};
 use super::plan::{Coordinator, Plan};
-use super::process::{Process, run};
+use super::process::Process;
 use super::{SHORT, eventually};
 
 /// How long a daemon may take to say that it serves.
@@ -233,11 +233,13 @@ impl Node {
         serves(&self.admin_socket())
     }
 
-    /// `cards status --json` of this node.
+    /// What `cards status --json` says of this node, without the process.
     pub(crate) fn status(&self) -> Value {
-        let socket = self.admin_socket();
-        let done = run(&[CARDS, "status", "--json", "--socket", &socket], SHORT).ok();
-        serde_json::from_str(&done.stdout).unwrap_or_else(|error| panic!("{error} in\n{}", done.stdout))
+        let status = cards_admin::Client::connect_within(&self.runtime.join("admin.sock"), SHORT)
+            .and_then(|mut client| client.status_of_start());
+        let status =
+            status.unwrap_or_else(|error| panic!("no status of {}: {error}", self.runtime.display()));
+        serde_json::to_value(status).expect("it can be JSON")
     }
 
     /// The counter `name` of this node.

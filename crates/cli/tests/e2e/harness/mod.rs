@@ -34,15 +34,19 @@ pub(crate) const LONG: Duration = Duration::from_secs(90);
 pub(crate) const KIB: u64 = 1 << 10;
 pub(crate) const MIB: u64 = 1 << 20;
 
-/// Asks `probe` until it answers, for at most `limit`.
+/// Pauses between two looks: a look is often a process, and many tests wait at the same time.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(50));
+
+/// Asks `probe` until it answers, for at most `limit`; less often the longer it has waited already.
 pub(crate) fn eventually<T>(what: &str, limit: Duration, mut probe: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + limit;
+    let begun = Instant::now();
     loop {
         if let Some(answer) = probe() {
             return answer;
         }
-        assert!(Instant::now() < end, "not within {limit:?}: {what}");
-        thread::sleep(Duration::from_millis(5));
+        let waited = begun.elapsed();
+        assert!(waited < limit, "not within {limit:?}: {what}");
+        thread::sleep((waited / 16).clamp(PAUSES.0, PAUSES.1));
     }
 }
 

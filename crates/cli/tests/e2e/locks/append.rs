@@ -8,7 +8,7 @@ use crate::harness::cluster::{CARDS, Cluster};
 use crate::harness::process::{Process, run};
 use crate::harness::{LONG, SHORT, eventually, scratch};
 
-const RECORDS: u64 = 2_000;
+const RECORDS: u64 = 800;
 const VOLUMES: [&str; 3] = ["one", "two", "three"];
 
 /// The example, built as the daemons are.
@@ -18,12 +18,17 @@ fn example() -> PathBuf {
     let profile = if name == "debug" { "dev" } else { name };
     let target = folder.parent().expect("a target folder").display().to_string();
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
-    let build = ["build", "--quiet", "--locked", "-p", "cards-client", "--example", "append"];
-    run(
-        &[&[cargo.as_str()], &build[..], &["--profile", profile, "--target-dir", &target]].concat(),
-        LONG * 4,
-    )
-    .ok();
+    // What cargo tells this test of its package is another build's: build scripts that look at it (ring) would run again, and all that
+    // stands on them be compiled again, here and in the next build.
+    let told = std::env::vars().map(|(name, _)| name);
+    let told = told.filter(|name| name.starts_with("CARGO_MANIFEST_") || name.starts_with("CARGO_PKG_"));
+    let without: Vec<String> = told.map(|name| format!("--unset={name}")).collect();
+    let mut words: Vec<&str> = vec!["env"];
+    words.extend(without.iter().map(String::as_str));
+    // With the features that the whole workspace has: `make test` has built it.
+    words.extend([&cargo, "build", "--quiet", "--locked", "--workspace", "--example", "append"]);
+    words.extend(["--profile", profile, "--target-dir", &target]);
+    run(&words, LONG * 4).ok();
     folder.join("examples/append")
 }
 
@@ -72,7 +77,7 @@ fn two_writers_lose_and_tear_no_record_when_the_home_of_their_locks_is_killed() 
         writers.iter().all(|writer| written(&writer.log()) > 20).then_some(())
     });
     cluster.node(home).kill();
-    assert!(writers.iter().all(|writer| written(&writer.log()) < RECORDS as usize / 10), "killed too late");
+    assert!(writers.iter().all(|writer| written(&writer.log()) < RECORDS as usize / 4), "killed too late");
     for writer in &mut writers {
         assert!(writer.wait(LONG).success(), "{}", writer.log());
     }

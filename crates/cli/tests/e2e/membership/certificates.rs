@@ -7,6 +7,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use cards_admin::Client;
+
 use crate::harness::cluster::CARDS;
 use crate::harness::export::Export;
 use crate::harness::plan::free_port;
@@ -19,9 +21,13 @@ use super::tokens::Lab;
 const BLOCK: usize = 4096;
 const NODES: [&str; 3] = ["n1", "n2", "n3"];
 
+/// Between two rounds of a client: enough of them for a load that notices, and few enough that others have the machine, too.
+const PAUSE: Duration = Duration::from_millis(2);
+
 fn status(lab: &Lab<'_>, node: &str) -> serde_json::Value {
-    let said = run(&[CARDS, "status", "--json", "--socket", &socket(lab, node)], SHORT);
-    serde_json::from_str(&said.stdout).unwrap_or_default()
+    let asked = Client::connect_within(Path::new(&socket(lab, node)), SHORT);
+    let status = asked.and_then(|mut client| client.status_of_start()).ok();
+    status.and_then(|status| serde_json::to_value(status).ok()).unwrap_or_default()
 }
 
 fn socket(lab: &Lab<'_>, node: &str) -> String {
@@ -44,6 +50,7 @@ fn works(export: &Export, part: u64, stop: &AtomicBool) -> io::Result<u64> {
             client.flush()?;
         }
         times += 1;
+        std::thread::sleep(PAUSE);
     }
     client.close();
     Ok(times)

@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 /// At most one line in this time; the others are left out.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Lets one line through now and then.
+/// Lets one line through in a second.
 #[derive(Debug, Default)]
-pub(crate) struct Seldom(Cell<Option<Instant>>);
+pub struct Seldom(Cell<Option<Instant>>);
 
 impl Seldom {
     /// Whether the line may be written now.
-    pub(crate) fn may(&self) -> bool {
+    #[must_use]
+    pub fn may(&self) -> bool {
         let now = Instant::now();
         let may = self.0.get().is_none_or(|last| now - last >= PAUSE);
         if may {
