@@ -170,6 +170,11 @@ impl Fetches {
     }
 
     /// In no useful order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Fetch> {
+        self.places.iter().flatten()
+    }
+
+    /// In no useful order.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Fetch> {
         self.places.iter_mut().flatten()
     }
