@@ -85,7 +85,7 @@ fn what_a_driver_of_mirrors_does_wrong_is_found() {
         (DriverMistake::ForgetFua, 1),
         (DriverMistake::AnswerStopped, 20),
         (DriverMistake::ForgetExclusivity, 81),
-        (DriverMistake::NoteUnfenced, 809),
+        (DriverMistake::NoteUnfenced, 969),
         (DriverMistake::UnfencedCopies, 2562),
         (DriverMistake::BlindScrub, 60),
         (DriverMistake::AddInSync, 9),

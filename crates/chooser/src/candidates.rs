@@ -8,8 +8,8 @@ use cards_policies::policy::START;
 pub(crate) const MEASURED: &str = "hscc homes=run ask=measured";
 
 /// Policies that are tried: each is the fastest for some load, and no other one is nearly as fast there.
-pub const CANDIDATES: [&str; 7] =
-    [START, MEASURED, "rd", "greedy", "single admit=1", "nchance", "hscc homes=run"];
+pub const CANDIDATES: [&str; 8] =
+    [START, MEASURED, "rd", "greedy", "single", "single admit=1", "nchance", "hscc homes=run"];
 
 /// Blocks that a shadow's smallest cache has at least, if it has them.
 const SCALED: u64 = 128;

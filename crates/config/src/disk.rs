@@ -18,7 +18,7 @@ pub struct Disk {
     pub name: String,
     /// Where its bytes are: `path`, `managed`, `uri` or `url`.
     pub origin: Origin,
-    /// The policy of the volume. Default `hscc`.
+    /// The policy of the volume. Default `auto`, or `hscc` where [`Self::coherence`] is left to it and it can be written.
     pub policy: PolicySpec,
     /// Nobody may write it. Default false; always true of a `url`.
     pub read_only: bool,
@@ -217,8 +217,8 @@ struct DiskToml {
     credentials: Option<PathBuf>,
     #[serde(skip_serializing_if = "Option::is_none")]
     ca: Option<PathBuf>,
-    #[serde(default)]
-    policy: PolicySpec,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    policy: Option<PolicySpec>,
     #[serde(skip_serializing_if = "Option::is_none")]
     read_only: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -306,11 +306,12 @@ impl TryFrom<DiskToml> for Disk {
         if is_object && raw.read_only == Some(false) {
             return Err(OriginError::Written(raw.name));
         }
+        let read_only = raw.read_only.unwrap_or(is_object);
         Ok(Self {
             name: raw.name,
             origin,
-            policy: raw.policy,
-            read_only: raw.read_only.unwrap_or(is_object),
+            policy: raw.policy.unwrap_or_else(|| PolicySpec::default_of(raw.coherence, read_only)),
+            read_only,
             allow: raw.allow,
             direct: raw.direct,
             attached: raw.attached,
@@ -353,7 +354,7 @@ impl From<Disk> for DiskToml {
             endpoint: endpoint.map(text),
             credentials,
             ca,
-            policy: disk.policy,
+            policy: Some(disk.policy),
             read_only: (!is_object).then_some(disk.read_only),
             allow: disk.allow,
             direct: disk.direct,

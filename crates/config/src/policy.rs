@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
+use cards_policies::policy::AUTO;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use super::Coherence;
 
 /// Longest policy with its parameters, in bytes: it travels in every volume announcement.
 const TEXT_BYTES_MAX: usize = 255;
@@ -45,6 +48,16 @@ impl PolicySpec {
         Self { name: name.into(), parameters: BTreeMap::new() }
     }
 
+    /// What a disk has whose file does not say. Where coherence is left to the policy and somebody writes, that is `hscc`: it
+    /// knows its copies, and has them dropped.
+    #[must_use]
+    pub fn default_of(coherence: Coherence, read_only: bool) -> Self {
+        match coherence {
+            Coherence::Policy if !read_only => Self::named("hscc"),
+            Coherence::Policy | Coherence::Confirmed => Self::default(),
+        }
+    }
+
     /// Whether both mean the same policy: defaults may be written out or not.
     #[must_use]
     pub fn same_as(&self, other: &Self) -> bool {
@@ -53,9 +66,10 @@ impl PolicySpec {
     }
 }
 
+/// That of a volume of which nobody has said another: chosen by measurement while it is used.
 impl Default for PolicySpec {
     fn default() -> Self {
-        Self::named("hscc")
+        Self::named(AUTO)
     }
 }
 

@@ -288,7 +288,7 @@ fn limits_that_cannot_work_are_named() {
 #[test]
 fn coherence_is_not_left_to_a_policy_that_tells_nobody() {
     let policy = "policy = { name = \"hscc\", depth = 2 }";
-    for silent in ["rd", "single", "chaos"] {
+    for silent in ["rd", "single", "auto", "chaos"] {
         let written = format!("policy = \"{silent}\"");
         refused(
             policy,
@@ -300,6 +300,20 @@ fn coherence_is_not_left_to_a_policy_that_tells_nobody() {
     let read_only = FULL.replacen(policy, "policy = \"rd\"", 1).replacen(card, "", 1);
     let read_only = read_only.replacen("read_only = false", "read_only = true", 1);
     assert!(parse(&read_only).is_ok(), "nobody writes it");
+}
+
+#[test]
+fn a_disk_that_names_no_policy_has_one_that_fits_its_coherence() {
+    let policy_of = |keys: &str| {
+        let disk = format!("{LEAST}[[disk]]\nname = \"d\"\npath = \"/d\"\n{keys}");
+        let config = parse(&disk).unwrap();
+        assert_eq!(parse(&config.to_toml()).unwrap(), config);
+        config.disks[0].policy.to_string()
+    };
+    assert_eq!(policy_of(""), "auto");
+    assert_eq!(policy_of("coherence = \"policy\""), "hscc");
+    assert_eq!(policy_of("coherence = \"policy\"\nread_only = true"), "auto");
+    assert_eq!(policy_of("coherence = \"policy\"\npolicy = \"hdc\""), "hdc");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use cards_admin::{self as admin, Refusal};
 use cards_advise::{Access, Rate, Reference, Sample};
 use cards_chooser::{Chooser, Classes, Cluster, Costs, rate};
 use cards_config::replacement;
-use cards_core::{Coherence, Instant, NodeId, Origin, PlacementKind, VolumeSpec};
+use cards_core::{Coherence, Instant, NodeId, Origin, PlacementKind, Stats, VolumeSpec};
 use cards_policies::policy::is_auto;
 use cards_policies::{Replacement, policy};
 use cards_probe::ReadTimes;
@@ -28,8 +28,10 @@ use crate::sampling;
 
 /// Time between two rounds, at least.
 const ROUND: Duration = Duration::from_secs(2);
-/// The same while no volume here has `auto`: an idle daemon is woken by little.
+/// The same while no volume here has `auto`, or none is read: an idle daemon is woken by little.
 const IDLE: Duration = Duration::from_secs(5);
+/// While nothing has been read, and this node has done nothing for anybody, the others are not asked for so long.
+const QUIET: Duration = Duration::from_secs(60);
 /// A round is followed by so many times as much rest.
 const REST: u32 = 100;
 /// References that a node tells in a round at most, the last ones.
@@ -88,20 +90,52 @@ pub(crate) fn tell(
 /// Chooses, as long as this node runs; never ends.
 pub(crate) async fn run(node: &Arc<Node>) {
     let mut running: BTreeMap<String, Running> = BTreeMap::new();
+    let mut silence: Option<Silence> = None;
     let alarm = Alarm::new();
     loop {
         forget_old(node).await;
         let volumes = chosen_here(node);
         running.retain(|volume, _| volumes.contains_key(volume));
         said(node, |said| said.retain(|volume, _| volumes.contains_key(volume)));
-        let pause = if volumes.is_empty() { IDLE } else { ROUND };
-        let mut worked = Duration::ZERO;
-        for (volume, spec) in volumes {
-            let (one, spent) = round(node, &volume, &spec, running.remove(&volume)).await;
-            worked += spent;
-            running.extend(one.map(|one| (volume, one)));
+        let now = Silence::of(node, &volumes);
+        if volumes.is_empty() || silence.as_ref().is_some_and(|silence| silence.lasts(&now)) {
+            alarm.sleep(IDLE).await;
+            continue;
         }
+        let mut worked = Duration::ZERO;
+        let mut is_used = false;
+        for (volume, spec) in volumes {
+            let round = round(node, &volume, &spec, running.remove(&volume)).await;
+            worked += round.spent;
+            is_used |= round.is_used;
+            running.extend(round.running.map(|one| (volume, one)));
+        }
+        silence = (!is_used).then_some(now);
+        let pause = if is_used { ROUND } else { IDLE };
         alarm.sleep(pause.max(worked * REST)).await;
+    }
+}
+
+/// A round in which no node had anything to tell.
+struct Silence {
+    began: Wall,
+    /// Volumes that were asked about.
+    volumes: BTreeSet<String>,
+    /// Blocks that this node has read or sent, for whomever.
+    blocks: u64,
+}
+
+impl Silence {
+    fn of(node: &Node, volumes: &BTreeMap<String, VolumeSpec>) -> Self {
+        let Stats { reads, served, served_from_disk, .. } = node.stats();
+        let blocks = reads + served + served_from_disk;
+        Self { began: Wall::now(), volumes: volumes.keys().cloned().collect(), blocks }
+    }
+
+    /// There is no reason to ask again.
+    fn lasts(&self, now: &Self) -> bool {
+        let is_same = self.volumes == now.volumes && self.blocks == now.blocks;
+        is_same && now.began.duration_since(self.began) < QUIET
     }
 }
 
@@ -165,14 +199,20 @@ struct Running {
     worked: Duration,
 }
 
-/// Hears what is new, and chooses. The time that this took of a processor, besides.
-async fn round(
-    node: &Arc<Node>,
-    volume: &str,
-    spec: &VolumeSpec,
-    before: Option<Running>,
-) -> (Option<Running>, Duration) {
+/// What a round has come to.
+#[derive(Default)]
+struct Round {
+    running: Option<Running>,
+    /// Of a processor.
+    spent: Duration,
+    /// There was something new to choose by.
+    is_used: bool,
+}
+
+/// Hears what is new, and chooses.
+async fn round(node: &Arc<Node>, volume: &str, spec: &VolumeSpec, before: Option<Running>) -> Round {
     let told = hear(node, volume, before.as_ref()).await;
+    let is_used = told.iter().any(|(_, told)| !told.sample.references.is_empty());
     let at = Wall::now();
     let own_cache = node.config.cache;
     let chosen = node.policies.table().volumes.get(volume).and_then(|entry| entry.in_force().cloned());
@@ -183,7 +223,7 @@ async fn round(
         running.feed(told);
         Some(running)
     };
-    let Ok(running) = tokio::task::spawn_blocking(work).await else { return (None, Duration::ZERO) };
+    let Ok(running) = tokio::task::spawn_blocking(work).await else { return Round::default() };
     let spent = at.elapsed();
     let Some(mut running) = running else {
         let state =
@@ -191,7 +231,7 @@ async fn round(
         said(node, |said| {
             _ = said.insert(volume.to_owned(), admin::Chooser { state, ..admin::Chooser::default() })
         });
-        return (None, spent);
+        return Round { spent, ..Round::default() };
     };
     running.worked += spent;
     let words = running.says();
@@ -199,7 +239,7 @@ async fn round(
     if let Err(refusal) = running.enforce(node, volume).await {
         tracing::warn!(volume, "{refusal}");
     }
-    (Some(running), spent)
+    Round { running: Some(running), spent, is_used }
 }
 
 /// What is new, by node. A node that does not answer is left out.

@@ -1,11 +1,11 @@
 //! Policies beside each other on public traces and generators, on three machines: mean read times relative to the best of each load.
 //!
 //! ```text
-//! cargo run --profile sim -p cards-sim --example ranking -- TRACES [LOAD [MACHINE [SALTS]]]
+//! cargo run --profile sim -p cards-sim --example ranking -- TRACES [LOAD [MACHINE [SALTS [POLICIES]]]]
 //! ```
 //!
 //! TRACES is the directory with the traces that `docs/papers/single.md` and `docs/papers/auto.md` name; a load or a machine is chosen by a part of its name.
-//! SALTS is the number of samples that `auto` chooses by.
+//! SALTS is the number of samples that `auto` chooses by. POLICIES are those of the table that are run, with commas between them.
 
 use std::env;
 use std::path::Path;
@@ -130,41 +130,44 @@ fn main() {
         "" => SALTS,
         number => number.parse().expect("SALTS is a number"),
     };
+    let is_wanted =
+        |policy: &str| argument(4).is_empty() || argument(4).split(',').any(|name| name == policy);
+    let policies: Vec<(&str, Replacement)> =
+        POLICIES.into_iter().filter(|(policy, _)| is_wanted(policy)).collect();
+    let columns = policies.len();
     for machine in MACHINES.iter().filter(|name| name.contains(argument(2))) {
-        let names = POLICIES.map(|(policy, replacement)| format!("{policy}, {replacement}"));
-        println!(
-            "\n| {machine} | best, us | {} |\n|---|---{}|",
-            names.join(" | "),
-            "|---".repeat(POLICIES.len())
-        );
-        let mut ratios = vec![Vec::new(); POLICIES.len()];
+        let names: Vec<String> =
+            policies.iter().map(|(policy, replacement)| format!("{policy}, {replacement}")).collect();
+        println!("\n| {machine} | best, us | {} |\n|---|---{}|", names.join(" | "), "|---".repeat(columns));
+        let mut ratios = vec![Vec::new(); columns];
         // Of `auto`, by salt: over the best fixed policy with the same replacement.
-        let mut regrets = vec![Vec::new(); POLICIES.len()];
+        let mut regrets = vec![Vec::new(); columns];
         let mut beside = Vec::new();
         for load in LOADS.iter().filter(|load| load.trace.contains(argument(1))) {
-            let times = POLICIES.map(|policy| {
+            let times_of = |&policy: &(&str, Replacement)| {
                 let salts = if policy.0 == "auto" { salts } else { 1 };
                 let of = |salt| read_us(&library, machine, policy, load, argument(0), salt);
                 (1..=salts).map(of).collect::<Vec<f64>>()
-            });
-            let fixed = || POLICIES.iter().zip(&times).filter(|((policy, _), _)| *policy != "auto");
+            };
+            let times: Vec<Vec<f64>> = policies.iter().map(times_of).collect();
+            let fixed = || policies.iter().zip(&times).filter(|((policy, _), _)| *policy != "auto");
             let best = fixed().map(|(_, times)| times[0]).fold(f64::INFINITY, f64::min);
             let cells: Vec<String> = times.iter().map(|times| format!("{:.3}", mean(times) / best)).collect();
             println!("| {} | {best:.1} | {} |", load.trace, cells.join(" | "));
             for (number, times) in times.iter().enumerate() {
                 ratios[number].push(mean(times) / best);
-                let alike = fixed().filter(|((_, of), _)| *of == POLICIES[number].1);
+                let alike = fixed().filter(|((_, of), _)| *of == policies[number].1);
                 let Some(((name, _), best)) =
                     alike.min_by(|(_, one), (_, other)| one[0].total_cmp(&other[0]))
                 else {
                     continue;
                 };
                 let of_load: Vec<f64> = times.iter().map(|time| time / best[0]).collect();
-                if POLICIES[number].0 == "auto" {
+                if policies[number].0 == "auto" {
                     let (mean, worst) = (mean(&of_load), worst(&of_load));
                     beside.push(format!(
                         "| {} | {} | {mean:.3} ({name}) | {worst:.3} |",
-                        load.trace, POLICIES[number].1
+                        load.trace, policies[number].1
                     ));
                 }
                 regrets[number].extend(of_load);
@@ -180,7 +183,7 @@ fn main() {
             "\n| {machine} | | auto (best fixed policy) | worst |\n|---|---|---|---|\n{}",
             beside.join("\n")
         );
-        for ((policy, replacement), regrets) in POLICIES.iter().zip(&regrets) {
+        for ((policy, replacement), regrets) in policies.iter().zip(&regrets) {
             if *policy == "auto" {
                 println!(
                     "\n{machine}, auto beside the best fixed policy with {replacement}, {salts} salts: mean {:.3}, worst {:.3}",

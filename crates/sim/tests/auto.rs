@@ -38,6 +38,31 @@ fn it_is_near_the_best_of_policies_that_suit_different_disks_and_loads() {
     }
 }
 
+/// Eight nodes read a volume four times as large as a cache, one 90 ms after the other. With caches that hold it all, the disk of one without
+/// cooperation reads each block once.
+#[test]
+fn a_fleet_reads_a_slow_origin_about_once() {
+    let busy_s = |policy: &str, cache: u32| {
+        let setup = Setup {
+            nodes: 8,
+            block_bytes: 65_536,
+            cache_blocks: vec![cache],
+            replacement: Replacement::S3Fifo,
+            coherence: Coherence::Confirmed,
+            timing: Timing::Trace,
+            ..Setup::new(Library::default().find("lan10-cloud").unwrap().clone(), policy)
+        };
+        let trace = "gen:fleet:apart=90ms,compute=2ms,slower=0.3";
+        let options = Options { block_bytes: Some(65_536), ..Options::default() };
+        let report = run(&setup, trace, open(trace, &options).unwrap().as_mut(), &mut ()).unwrap();
+        report.disk_busy * report.simulated_s
+    };
+    let once = busy_s("rd", 4096);
+    let auto = busy_s("auto", 1024);
+    assert!(auto <= 1.05 * once, "{auto} s, {once} s if each block is read once");
+    assert!(busy_s("rd", 1024) > 1.5 * once, "a plain remote disk reads it more than once");
+}
+
 #[test]
 fn a_report_says_what_was_in_force_and_two_runs_agree() {
     let run = || go("gen:oltp:requests=40k,bytes=32MiB", "lan25", "auto", (4, 212, 8192));

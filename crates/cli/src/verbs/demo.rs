@@ -58,7 +58,7 @@ pub(crate) struct Demo {
     disk_rate: u64,
 
     /// The policy, with parameters if any; see `cards policy list`
-    #[arg(long, default_value = "hscc", value_name = "POLICY", add = complete::policies())]
+    #[arg(long, default_value = "auto", value_name = "POLICY", add = complete::policies())]
     policy: PolicySpec,
 
     /// Directory of the disk image [default: ~/.cache/cards, else ./run]

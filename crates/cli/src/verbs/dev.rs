@@ -66,7 +66,7 @@ pub(crate) struct Dev {
     block: u64,
 
     /// The policy, with parameters if any; see `cards policy list`
-    #[arg(long, default_value = "hscc", value_name = "POLICY", add = complete::policies())]
+    #[arg(long, default_value = "auto", value_name = "POLICY", add = complete::policies())]
     policy: PolicySpec,
 
     /// Which block leaves a full cache

@@ -26,7 +26,7 @@ enum Verb {
     /// List the policies and the replacements with their papers and parameters, and the modules of the cluster
     #[command(after_help = "\
 A policy is chosen for each disk, with `policy = \"hscc depth=2\"` in node.toml, or with `cards policy set`
-while the daemons run; a replacement for each node, with `replacement = \"lru\"`. What nodes cannot run yet,
+while the daemons run; without one it has auto. A replacement is chosen for each node, with `replacement = \"lru\"`. What nodes cannot run yet,
 `cards sim` can. The modules, and the volumes that were given other policies, are those of the daemon, if
 one answers.
 

@@ -19,6 +19,7 @@ use std::time::Instant;
 use cards_config::{PolicySpec, size};
 use cards_core::Coherence;
 use cards_policies::Replacement;
+use cards_policies::policy::is_auto;
 use cards_sim::{Interrupt, Library, Pace, Report, RunError, Setup, Timing};
 use cards_trace::{Progress as Read, Source as _};
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
@@ -59,7 +60,7 @@ pub(crate) struct Replay {
     #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     nodes: u16,
 
-    /// The policy, with parameters if any; see `cards policy list`
+    /// The policy, with parameters if any; see `cards policy list`. A fixed one, for counts to be compared: volumes of daemons have auto
     #[arg(long, default_value = "hscc", value_name = "POLICY", add = complete::policies())]
     policy: PolicySpec,
 
@@ -191,6 +192,9 @@ impl Replay {
         let policy = self.policy.to_string();
         cards_policies::policy::build(&policy)
             .map_err(|error| SimError::from(cards_sim::SetupError::from(error)))?;
+        if self.compare && self.timing == When::Serial && is_auto(&policy) {
+            return Err(ReplayError::Chosen.into());
+        }
         Ok(Setup {
             nodes: self.nodes,
             block_bytes: self.block,

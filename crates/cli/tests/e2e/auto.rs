@@ -15,7 +15,7 @@ const SEED: u64 = 43;
 const SIZE: u64 = 8 * MIB;
 const BLOCK: u64 = 4 * KIB;
 /// What volumes begin with.
-const START: &str = "single";
+const START: &str = "single ask=home";
 
 fn cards(arguments: &[&str], socket: &str) -> Finished {
     run(&[&[CARDS], arguments, &["--socket", socket]].concat(), LONG)
@@ -137,7 +137,7 @@ fn a_person_turns_it_on_and_off_and_without_reads_it_stays_with_the_first_policy
     let socket = cluster.node(3).admin_socket();
     let set = |policy: &str| cards(&["policy", "set", "disk", policy], &socket).ok();
     let on = set("auto");
-    assert!(on.stdout.contains("volume disk: auto, single in force, as at the start"), "{on}");
+    assert!(on.stdout.contains("volume disk: auto, single ask=home in force, as at the start"), "{on}");
     eventually("the chooser says that it learns", LONG, || {
         let known = known(&socket);
         let state = known["auto"]["chooser"]["state"].as_str().unwrap_or_default().to_owned();

@@ -185,12 +185,13 @@ fn tcp_gives_uris_for_other_machines() {
     dev("--nodes 2 --size 16M --cache 16M --tcp", script).ok();
 }
 
-/// Starts a captive cluster on an image with data in one place and reads it all at node 2; the counters.
+/// Starts a captive cluster on an image with data in one place and reads it all at node 2; the counters. The policy is one whose disk node
+/// keeps what it has read, so that a repeated request reads nothing again.
 fn read_at_node_2(flags: &str, seed: u64) -> Counters {
     let dir = scratch();
     let (image, out) = (dir.path().join("disk.img"), dir.path().join("out.img"));
     content::image(&image, 16 * MIB, seed);
-    let flags = format!("--nodes 2 --cache 32M --read-only --disk {} {flags}", image.display());
+    let flags = format!("--nodes 2 --cache 32M --policy hscc --read-only --disk {} {flags}", image.display());
     let counters =
         Counters::of(&flags, &format!("nbdcopy --no-extents --connections=1 $uri2 {}", out.display()));
     content::check(&fs::read(&out).unwrap(), 0, seed);
@@ -373,9 +374,12 @@ fn the_demonstration_of_a_busy_machine_says_what_it_counts_and_why_times_say_not
     });
     let done = run(&[CARDS, "demo", "--act", "1", "--once", "--size", "32M", "--dir", &place], LONG).ok();
     drop(busy);
-    let counted =
-        "Of the 512 blocks that node 3 read, 512 came out of the memory of other nodes, 0 from the disk.";
-    assert!(done.stdout.contains(counted), "{done}");
+    // Some are in its own memory before it has read anything: it is their home.
+    for counted in
+        ["Of the 512 blocks that node 3 read, ", " came out of the memory of other nodes, 0 from the disk."]
+    {
+        assert!(done.stdout.contains(counted), "{done}");
+    }
     match done
         .stdout
         .split(" times as fast as node 2")

@@ -82,6 +82,7 @@ fn what_cannot_be_replayed_is_refused_before_anything_starts() {
         (&["replay", "gen:oltp:nodes=4,requests=10"][..], "node 3"),
         (&["replay", "/no/such/trace"], "/no/such/trace"),
         (&["replay", "gen:oltp:requests=10", "--policy", "hssc"], "hscc"),
+        (&["replay", "gen:oltp:requests=10", "--policy", "auto", "--compare"], "single ask=home"),
         (&["replay", "gen:oltp:requests=10", "--block", "0"], "power of two"),
         (&["replay", "gen:oltp:requests=10", "--machine", "lan2"], "lan25"),
     ] {

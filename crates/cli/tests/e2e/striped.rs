@@ -198,6 +198,25 @@ fn raid0_is_all_disks_together_and_only_the_part_of_a_node_that_is_away_waits() 
     cluster.export(2, "data").check_all(8);
 }
 
+/// Of a volume larger than all caches, with requests of which one shard has a whole run: what is not kept is held until they are answered.
+#[test]
+fn volumes_over_several_disks_are_read_whole_with_policies_that_keep_one_copy() {
+    const SIZE: u64 = 120 * MIB;
+    let dir = scratch();
+    let plan = Plan { disk_wait: "60s", ..Plan::new(dir.path(), 3) };
+    let mut cluster = cluster_by(plan.cache("32M"), None);
+    make(&mut cluster, 3, "raid0", "120M");
+    fill(&cluster.export(1, "data"), 0..SIZE, 20);
+    for policy in ["single ask=home", "single ask=home admit=0", "single admit=1 weigh=10", "auto"] {
+        at(&mut cluster, 1, &["policy", "set", "data", policy]).ok();
+        (2..=3).for_each(|number| cluster.export(number, "data").check_all(20));
+        let failed: Vec<u64> = (1..=3)
+            .map(|number| cluster.node(number).status()["counters"]["failed"].as_u64().unwrap())
+            .collect();
+        assert_eq!(failed, [0, 0, 0], "{policy}");
+    }
+}
+
 #[test]
 fn what_cannot_be_of_a_volume_over_several_groups_is_refused_with_a_remedy() {
     let dir = scratch();

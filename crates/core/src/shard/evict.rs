@@ -38,12 +38,12 @@ impl Shard {
     pub(super) fn make_room(&mut self) {
         while self.cache.is_overfull() {
             let Some(victim) = self.victim() else { return };
-            self.evict(victim);
+            self.evict(victim, true);
         }
     }
 
     /// The oldest replica, if its policy has it so; otherwise whatever the replacement chooses.
-    fn victim(&mut self) -> Option<Slot> {
+    pub(super) fn victim(&mut self) -> Option<Slot> {
         let replica = self.cache.replica_victim();
         if let Some((slot, ages)) = replica
             && self.replica_goes(self.cache.block(slot).volume, ages)
@@ -53,7 +53,8 @@ impl Shard {
         self.cache.victim().or(replica.map(|(slot, _)| slot))
     }
 
-    fn evict(&mut self, victim: Slot) {
+    /// A copy leaves, if its policy wants that and it `may`, for another node.
+    pub(super) fn evict(&mut self, victim: Slot, may_send: bool) {
         let block = self.cache.block(victim);
         self.stats.evictions += 1;
         if self.cache.is(victim, Mark::HOSTED) {
@@ -73,7 +74,7 @@ impl Shard {
         }
         match eviction {
             Some(Eviction::Send { to, class, depth })
-                if self.can_send(to) && self.allows(block.volume, to) =>
+                if may_send && self.can_send(to) && self.allows(block.volume, to) =>
             {
                 let previous = self.previous_holder(victim);
                 self.cache.pin(victim);

@@ -201,6 +201,9 @@ impl Shard {
         if !self.fetches.is_settled() {
             self.settle_all();
         }
+        while self.fetches.lacks_slots() && self.give_way() {
+            self.settle_all();
+        }
     }
 
     fn settle_all(&mut self) {
@@ -269,9 +272,7 @@ impl Shard {
             }
             return;
         };
-        if let Some(fetch) = self.fetches.get_mut(request) {
-            fetch.slot = Some(slot);
-        }
+        self.fetches.give_slot(request, slot);
         let asker = Asker::own(self.config.node, failed);
         let route = self.onward(block, asker);
         if !failed {

@@ -9,8 +9,9 @@ use super::{Build, Entry};
 /// The name.
 pub const NAME: &str = "auto";
 
-/// What a volume begins with.
-pub const START: &str = "single";
+/// What a volume begins with. It asks homes whatever that costs: until something has been measured, many nodes that read the same at once read the
+/// origin once.
+pub const START: &str = "single ask=home";
 
 /// Whether a spec means it.
 #[must_use]

@@ -1,5 +1,7 @@
 //! One copy at the home of a run, and what its readers keep.
 
+use core::ops::Range;
+
 use super::*;
 
 const SINGLE: Setup = Setup { policy: "single ask=home", nodes: 5, ..SETUP };
@@ -84,6 +86,78 @@ fn a_holder_that_asks_has_lost_its_copy() {
         for node in [0, 3, holder] {
             c.give(node, Input::DropCaches);
         }
+    }
+}
+
+/// A program that reads many blocks has all of them held until the last one is there, kept or not.
+#[test]
+fn readers_that_hold_all_slots_get_the_rest_in_place_of_blocks_that_nobody_uses() {
+    let mut c = Cluster::new(SINGLE);
+    let [own, other] = [1, 3].map(|node| run_of(&c, node));
+    for nth in 0..c.setup.capacity {
+        c.read(1, own + nth);
+    }
+    let begun = c.now;
+    for nth in 0..STRIPE_BLOCKS {
+        c.give(1, Input::Read { token: Token(9), block: BlockId::new(V, other + nth) });
+    }
+    c.run();
+    let ready = c.answers.iter().filter(|(_, output)| matches!(output, Output::Ready { .. })).count();
+    assert_eq!((ready, c.now), (STRIPE_BLOCKS as usize, begun));
+    let kept = |c: &Cluster| (0..c.setup.capacity).filter(|&nth| c.has(1, own + nth)).count() as u32;
+    assert!((1..c.setup.capacity).contains(&kept(&c)), "no more blocks leave than it takes");
+    c.finish_reads();
+    assert!((0..STRIPE_BLOCKS).all(|nth| !c.has(1, other + nth)));
+}
+
+/// The primary of one volume reads another one of a node that in turn waits for its disk: the slots that its clients hold are not those of that disk.
+#[test]
+fn a_disk_that_others_wait_for_is_read_though_all_slots_are_taken() {
+    const OTHER: PgId = PgId::plain(NodeId(1), 0);
+    let mut c = Cluster::new(SINGLE);
+    let [own, other] = [0, 3].map(|node| run_of(&c, node));
+    (0..4).for_each(|nth| drop(c.read(1, other + nth)));
+    (0..c.setup.capacity).for_each(|nth| drop(c.read(0, own + nth)));
+    let spec = VolumeSpec { id: OTHER, primary: NodeId(1), policy: "rd".into(), ..c.setup.spec() };
+    c.give(0, Input::Volume { spec });
+    c.give(0, Input::Attached { volume: OTHER, generation: Generation(9), access: Access::Write });
+    c.give(0, Input::Lease { volume: OTHER, until: c.setup.lease });
+    for index in 0..12 {
+        c.give(0, Input::Read { token: Token(9), block: BlockId::new(OTHER, index) });
+    }
+    c.wire.clear();
+    for nth in 0..4 {
+        c.give(0, Input::Read { token: Token(9), block: BlockId::new(V, other + nth) });
+    }
+    c.run();
+    let ready =
+        |c: &Cluster| c.answers.iter().filter(|(_, output)| matches!(output, Output::Ready { .. })).count();
+    assert_eq!(ready(&c), 4);
+    c.give(1, Input::Read { token: Token(9), block: BlockId::new(V, own + c.setup.capacity) });
+    c.run();
+    assert_eq!(ready(&c), 5, "{:?}", c.log);
+}
+
+/// If blocks are kept, and written elsewhere while their reader waits for others.
+#[test]
+fn readers_of_blocks_that_are_written_meanwhile_get_the_rest() {
+    for policy in ["rd", "hscc", "single ask=home admit=1"] {
+        let mut c = Cluster::new(Setup { policy, ..SINGLE });
+        let [own, other] = [1, 3].map(|node| run_of(&c, node));
+        let give = |c: &mut Cluster, range: Range<u32>| {
+            for block in range {
+                c.give(1, Input::Read { token: Token(9), block: BlockId::new(V, block) });
+            }
+            c.run();
+        };
+        give(&mut c, other..other + 12);
+        (0..12).for_each(|nth| c.write(0, other + nth));
+        let held = core::mem::take(&mut c.answers);
+        (0..c.setup.capacity).for_each(|nth| drop(c.read(1, own + nth)));
+        c.answers = held;
+        give(&mut c, other + 12..other + STRIPE_BLOCKS);
+        let ready = c.answers.iter().filter(|(_, output)| matches!(output, Output::Ready { .. })).count();
+        assert_eq!(ready, STRIPE_BLOCKS as usize, "{policy}");
     }
 }
 

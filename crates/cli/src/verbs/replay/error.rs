@@ -13,6 +13,13 @@ pub(crate) enum ReplayError {
     /// There is nothing to do.
     #[error("{trace}: no request reads, writes or trims anything: name another trace, or a higher --limit")]
     Nothing { trace: String },
+    /// Counts would differ by when each of the two chooses.
+    #[error(
+        "--policy auto with --compare: daemons choose every few seconds, the simulator at once, and counts would differ; \
+         name the policy that is meant, such as \"{}\", or use --timing trace",
+        cards_policies::policy::START
+    )]
+    Chosen,
     /// The disk would have more blocks than there are numbers for.
     #[error(
         "{trace}: its volumes have {bytes} bytes together, too many for blocks of {block}: give a larger --block"
@@ -62,9 +69,11 @@ pub(crate) enum ReplayError {
 impl Failure for ReplayError {
     fn exit_code(&self) -> u8 {
         match self {
-            Self::Nothing { .. } | Self::TooLarge { .. } | Self::Processes { .. } | Self::TwoNodes { .. } => {
-                2
-            }
+            Self::Nothing { .. }
+            | Self::Chosen
+            | Self::TooLarge { .. }
+            | Self::Processes { .. }
+            | Self::TwoNodes { .. } => 2,
             Self::Interrupted => signals::interrupted(),
             _ => 1,
         }

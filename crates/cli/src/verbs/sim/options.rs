@@ -26,7 +26,7 @@ pub(crate) struct Options {
     pub(crate) nodes: Vec<String>,
 
     /// Policies with their parameters, or modules: rd,"hscc depth=3",./mine.wasm; see `cards policy list`
-    /// [default: rd,hscc]
+    /// [default: rd,hscc, as published; volumes of daemons have auto]
     #[arg(long, value_name = "LIST", value_delimiter = ',', add = complete::policies())]
     #[serde(with = "text::list", skip_serializing_if = "Vec::is_empty")]
     pub(crate) policy: Vec<String>,

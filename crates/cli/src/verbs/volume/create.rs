@@ -38,7 +38,7 @@ pub(super) struct Create {
     /// The unit of caching, which has to be `block` of the nodes [default: that of the node that is asked]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub(super) block: Option<u64>,
-    /// Its policy [default: as for disks]
+    /// Its policy [default: auto, chosen by measurement]
     #[arg(long, value_name = "POLICY", add = complete::policies())]
     pub(super) policy: Option<PolicySpec>,
     #[command(flatten)]

@@ -72,7 +72,7 @@ impl Shard {
             return;
         }
         let is_over = fetch.waiters.is_empty();
-        fetch.slot = None;
+        self.fetches.take_slot(request);
         for token in clients {
             self.ready(token, block, slot, Origin::delivered(source));
         }

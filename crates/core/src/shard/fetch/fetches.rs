@@ -4,7 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use super::{Fetch, State};
-use crate::ids::{BlockId, NodeId, OpId, PgId, RequestId, mix};
+use crate::ids::{BlockId, NodeId, OpId, PgId, RequestId, Slot, mix};
 use crate::table::Table;
 
 /// See the module's head.
@@ -12,6 +12,8 @@ pub(in crate::shard) struct Fetches {
     places: Vec<Option<Fetch>>,
     /// Places without a fetch.
     vacant: Vec<u32>,
+    /// Fetches that have slots.
+    with_slots: usize,
     /// From requests to places.
     by_request: Table,
     /// From blocks to places: there is one fetch of a block.
@@ -44,6 +46,7 @@ impl Default for Fetches {
         Self {
             places: Vec::new(),
             vacant: Vec::new(),
+            with_slots: 0,
             by_request: table(PLACES),
             by_block: table(PLACES),
             by_op: BTreeMap::new(),
@@ -113,6 +116,44 @@ impl Fetches {
         self.of_block(block).map(|fetch| fetch.slot.is_some())
     }
 
+    /// The fetch has the slot from now on, in place of the one that it may have had.
+    pub(super) fn give_slot(&mut self, request: RequestId, slot: Slot) {
+        let Some(fetch) = self.get_mut(request) else { return };
+        let had = fetch.slot.replace(slot).is_some();
+        self.with_slots += usize::from(!had);
+    }
+
+    /// The fetch has no slot any more.
+    pub(super) fn take_slot(&mut self, request: RequestId) {
+        let had = self.get_mut(request).is_some_and(|fetch| fetch.slot.take().is_some());
+        self.with_slots -= usize::from(had);
+    }
+
+    /// Fetches that have slots.
+    pub(super) const fn with_slots(&self) -> usize {
+        self.with_slots
+    }
+
+    /// Fetches may be waiting for slots.
+    #[inline]
+    pub(super) fn lacks_slots(&self) -> bool {
+        !self.disk_waiters.is_empty() || !self.peer_waiters.is_empty()
+    }
+
+    /// The fetch whose turn is next when a slot becomes free.
+    pub(super) fn first_without_slot(&mut self) -> Option<RequestId> {
+        loop {
+            let queue = if self.disk_waiters.is_empty() { &self.peer_waiters } else { &self.disk_waiters };
+            let request = *queue.front()?;
+            if self.get(request).is_some_and(|fetch| fetch.state == State::NoSlot) {
+                return Some(request);
+            }
+            let queue =
+                if self.disk_waiters.is_empty() { &mut self.peer_waiters } else { &mut self.disk_waiters };
+            queue.pop_front();
+        }
+    }
+
     /// The fetch of the block has asked the node, and waits for the answer.
     pub(in crate::shard) fn has_asked(&self, block: BlockId, node: NodeId) -> bool {
         self.of_block(block).is_some_and(|fetch| fetch.state == State::Asked(node))
@@ -126,6 +167,11 @@ impl Fetches {
     pub(super) fn of_block_mut(&mut self, block: BlockId) -> Option<&mut Fetch> {
         let place = self.place_of_block(block)?;
         self.places[place as usize].as_mut()
+    }
+
+    /// In no useful order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Fetch> {
+        self.places.iter().flatten()
     }
 
     /// In no useful order.
@@ -180,6 +226,7 @@ impl Fetches {
     pub(super) fn remove(&mut self, request: RequestId) -> Option<Fetch> {
         let place = self.place(request)?;
         let fetch = self.places[place as usize].take()?;
+        self.with_slots -= usize::from(fetch.slot.is_some());
         let places = &self.places;
         let other = |place: u32| places[place as usize].as_ref();
         let request_hash = |place| other(place).map_or(0, |fetch| hash(fetch.request));
@@ -197,6 +244,8 @@ impl Fetches {
             assert_eq!(self.place_of_block(fetch.block), Some(place), "one fetch per block");
             assert!(fetch.state != State::Ready, "inputs end with all fetches under way or waiting");
         }
+        let with_slots = self.places.iter().flatten().filter(|fetch| fetch.slot.is_some()).count();
+        assert_eq!(self.with_slots, with_slots, "those that have slots are counted");
         let awaiting =
             self.places.iter().flatten().filter(|fetch| fetch.state == State::AwaitingLock).count();
         assert_eq!(self.by_lock.len(), awaiting, "those that wait for locks are listed");

@@ -3,7 +3,8 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::{Fetches, State};
+use super::{Fetch, Fetches, State};
+use crate::cache::Cache;
 use crate::ids::{BlockId, NodeId, PgId, RequestId, Slot};
 use crate::message::IoError;
 use crate::shard::Shard;
@@ -142,7 +143,7 @@ impl Shard {
         }
         let (request, reserved) = (fetch.request, fetch.slot);
         let slot = reserved.or_else(|| self.cache.take())?;
-        self.fetches.get_mut(request)?.slot = Some(slot);
+        self.fetches.give_slot(request, slot);
         Some((request, slot, waiting))
     }
 
@@ -169,6 +170,34 @@ impl Shard {
         let gone = self.resume_slot_waiters_of(|fetches| &mut fetches.disk_waiters, free);
         let most = (free - gone).saturating_sub(kept_back);
         self.resume_slot_waiters_of(|fetches| &mut fetches.peer_waiters, most);
+    }
+
+    /// Slots may be held for long, by readers of blocks that are not kept here: until they have all that they have asked for, which may lack
+    /// slots itself. So half of the spare ones' number of fetches always goes on, and of those from this node's own disk a quarter, for
+    /// which other nodes' may wait: one takes the place of a block that nobody uses. Returns whether one does.
+    pub(super) fn give_way(&mut self) -> bool {
+        let spare = (self.cache.slots() - self.cache.capacity()) as usize;
+        let Some(request) = self.fetches.first_without_slot() else { return false };
+        let is_own = |fetch: &Fetch| self.primary(fetch.block.volume).is_some();
+        let is_enough = self.fetches.with_slots() >= spare / 2
+            && (!self.fetches.get(request).is_some_and(is_own)
+                || self.fetches.iter().filter(|fetch| fetch.slot.is_some() && is_own(fetch)).count()
+                    >= spare / 4);
+        if is_enough {
+            return false;
+        }
+        // Where places are set apart, there may be no victim unless there are too many blocks.
+        let idle = |cache: &Cache| cache.tail().find(|slot| cache.frames().is_idle(slot.0));
+        let Some(victim) = self.victim().or_else(|| idle(&self.cache)) else { return false };
+        self.evict(victim, false);
+        // A slot more may have been enough for it to go on by itself.
+        if self.fetches.first_without_slot() == Some(request)
+            && let Some(slot) = self.cache.take()
+        {
+            self.fetches.give_slot(request, slot);
+            self.make_ready(request);
+        }
+        true
     }
 
     /// At most so many go on; returns how many did. Fetches that have failed meanwhile take nobody's turn.
