@@ -11,6 +11,7 @@ use crate::harness::cluster::Cluster;
 use crate::harness::export::Export;
 use crate::harness::plan::{Disk, Plan};
 use crate::harness::process::run;
+use crate::harness::tools::need;
 use crate::harness::{KIB, MIB, SHORT, content, eventually, scratch};
 
 const STEP: u64 = 256 * KIB;
