@@ -416,7 +416,9 @@ impl Running {
             let of = standings.into_iter().find(|standing| standing.policy == policy);
             of.map(|standing| standing.mean.as_nanos() as u64)
         };
-        let expected_ns = mean(now).zip(mean(chosen)).filter(|_| self.chooser.has_learned());
+        // What it begins with is not chosen by the sample.
+        let is_learned = self.chooser.has_learned();
+        let expected_ns = mean(now).zip(mean(chosen)).filter(|(was, is)| is_learned && is < was);
         let in_force = InForce {
             of: entry.version,
             version: 0,

@@ -207,7 +207,7 @@ fn own_disks(node: &Node) -> impl Iterator<Item = Problem> {
         let says = |text| failed.as_ref().is_some_and(|failed| failed.contains(text));
         let look = match () {
             () if says("No space left on device") => format!("make room in the file system of {}", disk.name()),
-            () if says("the object has changed") => "bring the old one back, or restart this daemon to serve the new one".into(),
+            () if says("the object has changed") => "if the old one is not to come back, start this daemon anew to serve the new one".into(),
             () => look,
         };
         problems.extend(failed.map(|failed| Problem::failing(Harm::Failing, failed, &look)));

@@ -115,7 +115,7 @@ fn what_cannot_be_pinned_is_refused_with_the_numbers() {
         cards(&["volume", "detach", "disk", "--socket", &socket]).status.success().then_some(())
     });
     let detached = cards(&["pin", "disk", "--range", "0+1", "--socket", &socket]).fails();
-    assert!(detached.stderr.contains("not attached here"), "{detached}");
+    assert!(detached.stderr.contains("not attached at node n1; run"), "{detached}");
     cards(&["unpin", "disk", "--socket", &socket]).ok();
 }
 
