@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use cards_admin::{Client as Admin, Counters, MemberState, Status, VolumeState};
-use cards_config::{Attach, Config, Coordinator, Disk, EmbeddedHome, Origin};
+use cards_config::{Attach, Config, Coordinator, Disk, EmbeddedHome, Origin, PolicySpec};
 use tempfile::TempDir;
 
 use super::client::Client;
@@ -80,7 +80,9 @@ impl Cluster {
             config.lease = lease;
             config.attach = vec![Attach { read_ahead: cards_config::ReadAhead::Off, ..Attach::new("disk") }];
             if i == 0 {
-                config.disks = vec![Disk::new("disk", Origin::Path(path.clone()))];
+                // Which nodes a block comes from is counted: it does not depend on what a chooser has measured.
+                let policy = PolicySpec::named("hscc");
+                config.disks = vec![Disk { policy, ..Disk::new("disk", Origin::Path(path.clone())) }];
             }
             change(&mut config);
             config

@@ -59,8 +59,7 @@ fn an_exclusive_card_is_the_only_one() {
     let refused = attach(3, cards_config::Mode::Rw, false).unwrap_err().to_string();
     assert!(refused.contains("node n2 has volume \"disk\" for itself"), "{refused}");
     // What harms nobody comes first.
-    let [here, takeover] =
-        ["`cards volume detach disk` here", "--takeover`"].map(|remedy| refused.find(remedy));
+    let [here, takeover] = ["end its use there", "--takeover`"].map(|remedy| refused.find(remedy));
     assert!(here.is_some() && here < takeover, "{refused}");
     attach(3, cards_config::Mode::Exclusive, true).unwrap();
     let mut other = cluster.client(3);
