@@ -388,8 +388,6 @@ fn a_registry_is_recovered_from_one_part_and_is_never_merged_with_the_lost_ones(
     let mut cluster = three(dir.path());
     cluster.node(4).restart();
     is(&mut cluster, 2, "n4", "up");
-    cluster.node(1).kill();
-    cluster.node(3).kill();
     let config = dir.path().join("n2.toml").display().to_string();
     let recover =
         |words: &[&str]| run(&[&[CARDS, "cluster", "recover", "--config", &config], words].concat(), SHORT);
@@ -398,6 +396,11 @@ fn a_registry_is_recovered_from_one_part_and_is_never_merged_with_the_lost_ones(
         assert!(!done.status.success(), "{words:?}");
         assert!(expected.iter().all(|word| done.stderr.contains(word)), "{words:?}: {}", done.stderr);
     };
+    cluster.node(2).terminate();
+    refused(&["--confirm", "lab"], &["n1, n3 can be connected to", "--although-others-answer"]);
+    cluster.node(2).restart();
+    cluster.node(1).kill();
+    cluster.node(3).kill();
     refused(&["--confirm", "lab"], &["in use by a daemon", "stop it first"]);
     let epoch = cluster.node(2).status()["epoch"].as_u64();
     cluster.node(2).terminate();
