@@ -574,6 +574,8 @@ fn what_is_lost_is_not_copied_as_a_hole() {
     sh(&format!("fallocate --punch-hole {range} {}", path.display()), SHORT).ok();
     file.sync_all().unwrap();
     cluster.node(1).restart();
+    // A node that is not connected to the disk's yet says that all are data.
+    eventually("n2 is connected to n1", LONG, || (cluster.node(2).status()["healthy"] == true).then_some(()));
     for number in [1, 2] {
         let uri = cluster.export(number, "data").uri();
         let map = run(&["nbdinfo", "--map", &uri], LONG).ok().stdout;
