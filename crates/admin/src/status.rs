@@ -245,7 +245,7 @@ pub struct Lost {
 /// The attachment of a volume at this node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Card {
-    /// What its clients may do.
+    /// What its clients may do: of a read-only volume they read, whatever was asked for.
     pub mode: Mode,
     /// How far sequential reads run ahead.
     pub read_ahead: ReadAhead,

@@ -208,6 +208,10 @@ impl Warm {
                     Some(format!("{failed} blocks could not be read; see `cards status` at the disk node"));
             }
         }
+        let cached = match &self.how.nodes {
+            None => client.volume(&self.volume).ok().map(|volume| volume.cached_blocks),
+            Some(_) => None,
+        };
         let silent = missing.into_iter().map(|LeftOut { node, reason }| outcome::NodeOutcome {
             node,
             error: Some(reason),
@@ -222,6 +226,7 @@ impl Warm {
             seconds,
             interrupted: signal.is_some(),
             nodes,
+            cached,
             left_out,
         };
         if self.how.json {

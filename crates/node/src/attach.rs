@@ -223,9 +223,7 @@ impl Local {
                 if let Some(spec) = self.node.volume(name) {
                     self.retain(name, spec.block_bytes);
                 }
-                let is_read_only = self.node.volume(name).is_some_and(|spec| spec.read_only);
-                let mode = if is_read_only { Mode::Ro } else { card.attach.mode };
-                tracing::info!(volume = name, mode = mode.name(), "attached");
+                tracing::info!(volume = name, mode = self.node.mode(&card).name(), "attached");
                 card.takeover.store(false, Relaxed);
                 card.set_state(CardState::Attached);
                 self.node.membership.look();

@@ -140,21 +140,10 @@ impl Journal {
     fn open_in(state_dir: &Path, of: Of<'_>, boot: String, is_first: bool) -> Result<Self, OpenError> {
         std::fs::create_dir_all(state_dir)?;
         let path = journal_path(state_dir, of.cluster, of.node, of.name);
-        let (mut entry, cards, names) = match read(&path, of.disk)? {
-            Ok(known) => known,
+        let ((mut entry, cards, names), unusable) = match read(&path, of.disk)? {
+            Ok(known) => (known, None),
             Err(reason) => {
-                if is_first && reason == MISSING {
-                    tracing::info!(disk = of.name, "first start: a new journal is made, {}", path.display());
-                } else {
-                    tracing::warn!(
-                        disk = of.name,
-                        "{}: the journal of the disk is {reason}: unless the disk is new at this node, that counts as a \
-                         loss of power; nodes with unflushed writes are told EIO once",
-                        path.display()
-                    );
-                }
-                let entry = Entry::new(of, boot.clone());
-                (entry, CardJournal::default(), BTreeMap::new())
+                ((Entry::new(of, boot.clone()), CardJournal::default(), BTreeMap::new()), Some(reason))
             }
         };
         entry.admits(of, path.clone())?;
@@ -184,6 +173,18 @@ impl Journal {
         let is_sealed = marks_of(&path).exists();
         let mut journal = Self { path, entry, cards, names, lengths: None, medium, left, is_sealed };
         journal.store()?;
+        let path = journal.path.display();
+        match unusable {
+            Some(MISSING) if is_first => {
+                tracing::info!(disk = of.name, "first start: a new journal is made, {path}");
+            }
+            Some(reason) => tracing::warn!(
+                disk = of.name,
+                "{path}: the journal of the disk is {reason}: unless the disk is new at this node, that counts as a loss of \
+                 power; nodes with unflushed writes are told EIO once"
+            ),
+            None => {}
+        }
         Ok(journal)
     }
 

@@ -53,7 +53,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use cards_config::Config;
+use cards_config::{Config, Mode};
 use cards_coordinator::{GroupState, MemberState, StripedVolume};
 use cards_core::{
     Control, ControlInput, Extent, Input, Instant, IoError, NodeId, Output, PgId, Stats, Token, VolumeSpec,
@@ -319,6 +319,12 @@ impl Node {
         }
         let spec = self.control().volume(card.volume()?).cloned();
         spec.map(|spec| self.told(spec).size_bytes)
+    }
+
+    /// What clients of a card may do: of a read-only volume they read, whatever was asked for.
+    pub(crate) fn mode(&self, card: &Card) -> Mode {
+        let is_read_only = self.volume(&card.attach.volume).is_some_and(|spec| spec.read_only);
+        if is_read_only { Mode::Ro } else { card.attach.mode }
     }
 
     /// The groups of a volume that is known by this name: the part of most, which are one.

@@ -361,7 +361,7 @@ fn declared_dead(member: &crate::node::members::Member) -> String {
 
 fn card(node: &Node, card: &Card) -> cards_admin::Card {
     cards_admin::Card {
-        mode: card.attach.mode,
+        mode: node.mode(card),
         read_ahead: card.attach.read_ahead,
         clients: card.clients(),
         limit: card.limiter().limit(),

@@ -252,7 +252,7 @@ fn volume_table<'a>(volumes: impl Iterator<Item = (&'a cards_admin::Volume, Opti
             known(block),
             policy(volume),
             volume.disk_node.clone().unwrap_or_else(dash),
-            if volume.read_only == Some(true) && card.is_some() { "ro".into() } else { attached },
+            attached,
             card.and_then(|card| card.device.as_ref()).map_or_else(dash, device),
             size::human(volume.cached_blocks.saturating_mul(block)),
             with_reason(state_name(volume.state), reason),

@@ -400,9 +400,7 @@ fn show(volume: &cards_admin::Volume) -> String {
         match &volume.attached {
             None => "no".into(),
             Some(card) => {
-                // Whatever was asked for, nobody writes it.
-                let mode = if volume.read_only == Some(true) { Mode::Ro } else { card.mode };
-                format!("{}, read-ahead {}, clients {}", mode.name(), card.read_ahead, card.clients)
+                format!("{}, read-ahead {}, clients {}", card.mode.name(), card.read_ahead, card.clients)
             }
         },
     );
@@ -430,39 +428,10 @@ fn scrubbed(scrub: &ScrubState) -> String {
 
 #[cfg(test)]
 mod tests {
-    use cards_admin::{Card, Volume, VolumeState};
-    use cards_config::{Mode, ReadAhead};
     use clap::Parser as _;
 
     use super::ScrubState;
     use crate::cli::Cli;
-
-    #[test]
-    fn a_card_of_a_read_only_volume_reads() {
-        let card = Card { mode: Mode::Rw, read_ahead: ReadAhead::Off, clients: 0, limit: None, device: None };
-        let volume = |read_only| Volume {
-            auto: None,
-            mirror: None,
-            striped: None,
-            scrub: None,
-            name: "model".into(),
-            disk_node: Some("n1".into()),
-            size: 1 << 30,
-            block: 65_536,
-            policy: None,
-            coherence: None,
-            read_only: Some(read_only),
-            state: VolumeState::Ready,
-            reason: None,
-            attached: Some(card.clone()),
-            cached_blocks: 0,
-            io: cards_admin::Io::default(),
-        };
-        for (read_only, mode) in [(true, "ro"), (false, "rw")] {
-            let text = super::show(&volume(read_only));
-            assert!(text.contains(&format!("attached     {mode}, read-ahead")), "{text}");
-        }
-    }
 
     #[test]
     fn it_is_said_when_a_volume_is_scrubbed() {

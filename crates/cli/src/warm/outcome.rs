@@ -22,6 +22,10 @@ pub(super) struct Outcome {
     /// By a signal.
     pub(super) interrupted: bool,
     pub(super) nodes: Vec<NodeOutcome>,
+    /// Blocks of the volume that are in this node's cache when it is done, if only that was to be filled: less than were
+    /// fetched if others keep them or they had to leave again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cached: Option<u64>,
     /// Nodes that were not asked to.
     pub(super) left_out: Vec<LeftOut>,
 }
@@ -69,6 +73,15 @@ impl fmt::Display for Outcome {
             write!(f, ", {} failed", count(failed))?;
         }
         writeln!(f)?;
+        if let Some(cached) = self.cached {
+            write!(f, "  now in this node's cache: {} blocks of the volume", count(cached))?;
+            let kept = self.blocks.blocks() - failed;
+            writeln!(
+                f,
+                "{}",
+                if cached < kept { "; the others are at other nodes or have left it" } else { "" }
+            )?;
+        }
         if self.nodes.len() > 1 {
             self.table().fmt(f)?;
         }

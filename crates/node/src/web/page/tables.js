@@ -56,7 +56,7 @@ export function nodesOf(parent, model, name) {
   ], rows, "No node has answered yet.", ({ error, volume }) => error ?? (volume?.attached ? volume.reason : null));
 }
 
-const attachment = (volume) => (volume?.attached ? (volume.read_only ? "ro" : volume.attached.mode) : "no");
+const attachment = (volume) => volume?.attached?.mode ?? "no";
 const policy = ({ policy }) => (typeof policy === "string" ? policy : policy ? JSON.stringify(policy) : null);
 
 /** The volumes as a node sees them: the one that is looked at, or else the one that was asked. */
