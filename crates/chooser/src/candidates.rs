@@ -4,12 +4,20 @@ use cards_advise::{Rate, place};
 use cards_core::{BlockId, mix};
 use cards_policies::policy::START;
 
-/// Asks others only where that pays.
-pub(crate) const MEASURED: &str = "hscc homes=run ask=measured";
+/// Asks no other node.
+pub(crate) const ALONE: &str = "rd";
 
 /// Policies that are tried: each is the fastest for some load, and no other one is nearly as fast there.
-pub const CANDIDATES: [&str; 8] =
-    [START, MEASURED, "rd", "greedy", "single", "single admit=1", "nchance", "hscc homes=run"];
+pub const CANDIDATES: [&str; 8] = [
+    START,
+    "hscc homes=run ask=measured",
+    ALONE,
+    "greedy",
+    "single",
+    "single admit=1",
+    "nchance",
+    "hscc homes=run",
+];
 
 /// Blocks that a shadow's smallest cache has at least, if it has them.
 const SCALED: u64 = 128;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use cards_core::Origin;
 use cards_policies::policy::START;
 
-use crate::candidates::MEASURED;
+use crate::candidates::ALONE;
 use crate::times::{Nominal, Times};
 
 /// Times of blocks that clients have read, by where they came from. The last ones count most.
@@ -105,10 +105,11 @@ impl Costs {
     }
 
     /// What is best to begin with, before anything is known of the load: where the disk is not much slower than a peer, a question to a
-    /// home that knows nothing is dear.
+    /// home that knows nothing is dear. Trials of homes (`ask=measured`) are dear there, too, in ways that shadows do not see, which do one
+    /// thing at a time: so a policy with trials would not be left for one without.
     pub(crate) fn beginning(&self) -> &'static str {
         match self.idle_disk < SLOW_DISK * (self.own + self.hop + self.block) {
-            true => MEASURED,
+            true => ALONE,
             false => START,
         }
     }

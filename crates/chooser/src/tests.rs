@@ -118,7 +118,7 @@ fn a_volume_begins_with_what_suits_its_disk() {
         chooser.set_costs(costs(2, 50, disk));
         shared_reads(&mut chooser, 100)
     };
-    assert_eq!(first(130), ["hscc homes=run ask=measured"]);
+    assert_eq!(first(130), ["rd"]);
     assert!(first(2_000).is_empty(), "a slow disk: homes are asked, as at the start");
     let mut known = Chooser::new(&cluster(4, 200), Some("greedy"));
     known.set_costs(costs(2, 50, 130));
