@@ -436,7 +436,7 @@ impl Shard {
             && self.commands.is_empty()
             && self.has_no_commands()
             && self.withdrawals.len() == 0
-            && self.volumes.values().flat_map(|v| &v.primary).all(Primary::has_room)
+            && self.volumes.values().flat_map(|v| &v.primary).all(|primary| primary.has_room())
     }
 
     /// Nothing is being done to this node's disks for anybody.
@@ -450,7 +450,7 @@ impl Shard {
     /// Entries of tables that belong to something under way or to a card that is gone: none when nothing is.
     #[must_use]
     pub fn table_entries(&self) -> usize {
-        let primaries = self.volumes.values().filter_map(|volume| volume.primary.as_ref());
+        let primaries = self.volumes.values().filter_map(|volume| volume.primary.as_deref());
         self.fetches.len()
             + self.leaving.len()
             + self.commands.len()

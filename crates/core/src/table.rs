@@ -1,61 +1,90 @@
-//! From a block's hash to the slot that holds it: open addressing with linear probing, four bytes a place.
+//! From a block's hash to the slot that holds it: groups of sixteen places of four bytes, each group a line of the processor's cache.
 //!
-//! The bits of a place that its slot's number leaves free hold a tag, part of the hash. So a search looks at
-//! the frame of the right slot and hardly ever at another one: every frame looked at is likely to be a cache
-//! miss of the processor. A removal has to look at those behind it in the same run, so runs should be short:
-//! a seventh of the places stays free, which is what 36 bytes per cached block leave room for.
+//! A slot lies in the group that its hash names, or, when that one is full, in the next that is not. So a search ends at a group with
+//! a free place. The bits of a place that its slot's number leaves free hold a tag, part of the hash, so that a search looks at the frame
+//! of the right slot and hardly ever at another one: every frame looked at is likely to be a cache miss of the processor. One bit says
+//! that the slot does not lie where its hash names: a removal from a full group has to look at the frames of such slots behind it.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
 /// Nothing lies here. Its slot's number is one that no slot has.
 const EMPTY: u32 = u32::MAX;
+/// The slot lies behind the group that its hash names.
+const BEHIND: u32 = 1 << 31;
+const PLACES: usize = 16;
 
-/// Finds slots by the hashes of what they hold, at four bytes a place and hardly a look at a wrong slot: open addressing,
-/// with a tag of the hash beside each slot's number.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Group([u32; PLACES]);
+
+impl Group {
+    /// Whether any place has these bits under a mask: processors compare all at once for it.
+    #[inline]
+    fn has(&self, bits: u32, mask: u32) -> bool {
+        self.0.iter().fold(false, |found, place| found | (place & mask == bits))
+    }
+
+    /// The places that have them.
+    #[inline]
+    fn with(&self, bits: u32, mask: u32) -> impl Iterator<Item = usize> {
+        (0..PLACES).filter(move |&at| self.0[at] & mask == bits)
+    }
+
+    fn is_full(&self) -> bool {
+        !self.has(EMPTY, u32::MAX)
+    }
+}
+
+/// Finds slots by the hashes of what they hold, at four bytes a place and hardly a look at a wrong slot.
 pub struct Table {
-    places: Vec<u32>,
-    /// The bits of a place that are the slot's number; those above are the tag.
+    groups: Vec<Group>,
+    /// The bits of a place that are the slot's number; those above are the tag, but for the highest.
     slot_mask: u32,
 }
 
 impl Table {
-    /// A table of so many places, at least one more than will be used, for slots below `slots`.
+    /// A table of at least so many places, one more than will be used, for slots below `slots`. It is quick while a seventh of them
+    /// is free.
     ///
     /// # Panics
-    /// If there are more than 2^31 slots.
+    /// If there are more than 2^30 slots.
     #[must_use]
     pub fn new(places: usize, slots: u32) -> Self {
-        assert!(slots < 1 << 31, "a shard has at most 2^31 slots");
+        assert!(slots < 1 << 30, "a shard has at most 2^30 slots");
         // One number more than there are slots, so that no entry is `EMPTY`.
         let slot_mask = (slots + 1).next_power_of_two() - 1;
-        Self { places: vec![EMPTY; places], slot_mask }
+        Self { groups: vec![Group([EMPTY; PLACES]); places.div_ceil(PLACES).max(1)], slot_mask }
     }
 
     /// Bytes of memory.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.places.len() * size_of::<u32>()
+        self.groups.len() * size_of::<Group>()
     }
 
     /// The slots in it, in no useful order.
     pub fn slots(&self) -> impl Iterator<Item = u32> + '_ {
-        self.places.iter().filter(|&&place| place != EMPTY).map(|&place| place & self.slot_mask)
+        let places = self.groups.iter().flat_map(|group| &group.0);
+        places.filter(|&&place| place != EMPTY).map(|&place| place & self.slot_mask)
     }
 
     /// The slot with this hash for which `is_it` says so.
     pub fn find(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> Option<u32> {
-        let tag = self.tag(hash);
+        let (tag, mask) = (self.tag(hash), !(self.slot_mask | BEHIND));
         let mut at = self.ideal(hash);
         loop {
-            let place = self.places[at];
-            // `EMPTY` may have the tag that is looked for.
-            if place == EMPTY {
-                return None;
+            let group = &self.groups[at];
+            if group.has(tag, mask) {
+                let mut slots = group.with(tag, mask).map(|place| group.0[place] & self.slot_mask);
+                // `EMPTY` may have the tag that is looked for.
+                let found = slots.find(|&slot| slot != self.slot_mask && is_it(slot));
+                if found.is_some() {
+                    return found;
+                }
             }
-            let slot = place & self.slot_mask;
-            if place & !self.slot_mask == tag && is_it(slot) {
-                return Some(slot);
+            if !group.is_full() {
+                return None;
             }
             at = self.after(at);
         }
@@ -63,62 +92,87 @@ impl Table {
 
     /// Where a search for this hash begins. What is there is of no use but that it was looked at.
     pub(crate) fn begin(&self, hash: u64) -> u32 {
-        self.places[self.ideal(hash)]
+        self.groups[self.ideal(hash)].0[0]
     }
 
     /// Adds a slot that is not in it.
     pub fn insert(&mut self, hash: u64, slot: u32) {
-        let mut at = self.ideal(hash);
-        while self.places[at] != EMPTY {
+        let ideal = self.ideal(hash);
+        let mut at = ideal;
+        loop {
+            let free = self.groups[at].with(EMPTY, u32::MAX).next();
+            if let Some(place) = free {
+                self.groups[at].0[place] = self.entry(hash, slot, at != ideal);
+                return;
+            }
             at = self.after(at);
         }
-        self.places[at] = self.tag(hash) | slot;
     }
 
     /// Removes a slot that is in it; `hash_of` gives the hashes of the others.
     ///
     /// # Panics
     /// If the slot is not in it.
-    ///
-    /// Backward-shift deletion: later entries of the same run move up, so that no tombstone is needed.
     pub fn remove(&mut self, hash: u64, slot: u32, hash_of: impl Fn(u32) -> u64) {
-        let entry = self.tag(hash) | slot;
-        let mut gap = self.ideal(hash);
-        while self.places[gap] != entry {
-            assert!(self.places[gap] != EMPTY, "a resident block is in the table");
-            gap = self.after(gap);
-        }
-        let len = self.places.len();
-        // Places from one to the other, onwards and around the end.
-        let distance = |from: usize, to: usize| if to >= from { to - from } else { to + len - from };
-        let mut at = gap;
-        loop {
+        let mut at = self.ideal(hash);
+        let mut place = loop {
+            let group = &self.groups[at];
+            if let Some(place) = group.with(self.entry(hash, slot, false), !BEHIND).next() {
+                break place;
+            }
+            assert!(group.is_full(), "a resident block is in the table");
             at = self.after(at);
-            let place = self.places[at];
-            if place == EMPTY {
-                break;
-            }
-            let ideal = self.ideal(hash_of(place & self.slot_mask));
-            if distance(ideal, at) >= distance(gap, at) {
-                self.places[gap] = place;
-                gap = at;
-            }
+        };
+        // Who had no room here, or before, and lies behind moves up.
+        while self.groups[at].is_full()
+            && let Some((group, behind)) = self.next_behind(at, &hash_of)
+        {
+            let slot = self.groups[group].0[behind] & self.slot_mask;
+            let hash = hash_of(slot);
+            self.groups[at].0[place] = self.entry(hash, slot, self.ideal(hash) != at);
+            (at, place) = (group, behind);
         }
-        self.places[gap] = EMPTY;
+        self.groups[at].0[place] = EMPTY;
     }
 
-    /// Where a search begins: by the upper bits of the hash.
+    /// Where the next slot lies that could lie in this full group.
+    fn next_behind(&self, group: usize, hash_of: impl Fn(u32) -> u64) -> Option<(usize, usize)> {
+        let len = self.groups.len();
+        // Groups from one to the other, onwards and around the end.
+        let distance = |from: usize, to: usize| if to >= from { to - from } else { to + len - from };
+        let mut at = self.after(group);
+        while at != group {
+            let places = self.groups[at];
+            let passed = |&place: &usize| {
+                let place = places.0[place];
+                let ideal = || self.ideal(hash_of(place & self.slot_mask));
+                place != EMPTY && distance(ideal(), at) >= distance(group, at)
+            };
+            let found = places.with(BEHIND, BEHIND).find(passed);
+            if found.is_some() || !places.is_full() {
+                return found.map(|place| (at, place));
+            }
+            at = self.after(at);
+        }
+        None
+    }
+
+    /// The group where a search begins: by the upper bits of the hash.
     fn ideal(&self, hash: u64) -> usize {
-        ((u128::from(hash) * self.places.len() as u128) >> 64) as usize
+        ((u128::from(hash) * self.groups.len() as u128) >> 64) as usize
     }
 
     /// The tag: of the lower bits.
     const fn tag(&self, hash: u64) -> u32 {
-        hash as u32 & !self.slot_mask
+        hash as u32 & !(self.slot_mask | BEHIND)
+    }
+
+    const fn entry(&self, hash: u64, slot: u32, is_behind: bool) -> u32 {
+        self.tag(hash) | slot | if is_behind { BEHIND } else { 0 }
     }
 
     const fn after(&self, at: usize) -> usize {
-        if at + 1 == self.places.len() { 0 } else { at + 1 }
+        if at + 1 == self.groups.len() { 0 } else { at + 1 }
     }
 }
 
@@ -157,5 +211,32 @@ mod tests {
             table.remove(u64::MAX, slots - 1, |_| unreachable!("it is alone"));
             assert_eq!(table.find(u64::MAX, |_| true), None);
         }
+    }
+
+    #[test]
+    fn full_and_emptied_in_any_order_it_finds_what_is_in_it() {
+        let slots = 47u32;
+        let mut table = Table::new(48, slots);
+        let mut hashes: Vec<u64> = Vec::new();
+        for round in 0..500u64 {
+            for slot in 0..slots {
+                let hash = mix(round << 32 | u64::from(slot));
+                if let Some(&before) = hashes.get(slot as usize) {
+                    table.remove(before, slot, |other| hashes[other as usize]);
+                    assert_eq!(table.find(before, |other| other == slot), None);
+                    hashes[slot as usize] = hash;
+                } else {
+                    hashes.push(hash);
+                }
+                table.insert(hash, slot);
+                let is_found =
+                    |(&hash, slot): (&u64, u32)| table.find(hash, |other| other == slot) == Some(slot);
+                assert!(hashes.iter().zip(0..).all(is_found) && table.slots().count() == hashes.len());
+            }
+        }
+        for slot in 0..slots {
+            table.remove(hashes[slot as usize], slot, |other| hashes[other as usize]);
+        }
+        assert_eq!(table.slots().count(), 0);
     }
 }

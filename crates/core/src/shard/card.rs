@@ -285,18 +285,23 @@ impl Shard {
     /// Hides this node's copies of blocks while they are written; drops those that somebody is reading.
     pub(super) fn lock_copies(&mut self, id: PgId, blocks: core::ops::Range<u32>) {
         let blocks = blocks.map(|index| BlockId::new(id, index));
+        let mut parked = false;
         for block in blocks.clone() {
             self.overtake(block);
             let Some(slot) = self.cache.lookup(block) else { continue };
             match self.cache.pins(slot) {
-                0 => self.cache.mark(slot, Mark::LOCKED, true),
+                0 => {
+                    self.cache.mark(slot, Mark::LOCKED, true);
+                    parked |= self.cache.is(slot, Mark::PARKED);
+                }
                 _ => self.unkeep(slot),
             }
         }
         // With a slot that gets free here a read goes on, and may evict a copy: all are locked by then.
         for block in blocks {
             self.forget_leaving(block);
-            if let Some(slot) = self.cache.lookup(block)
+            if parked
+                && let Some(slot) = self.cache.lookup(block)
                 && self.cache.is(slot, Mark::PARKED)
             {
                 self.unkeep(slot);

@@ -226,11 +226,11 @@ impl Primary {
 impl Shard {
     /// The volume's primary, if it is at this node.
     pub(super) fn primary(&self, id: PgId) -> Option<&Primary> {
-        self.volumes.get(&id)?.primary.as_ref()
+        self.volumes.get(&id)?.primary.as_deref()
     }
 
     pub(super) fn primary_mut(&mut self, id: PgId) -> Option<&mut Primary> {
-        self.volumes.get_mut(&id)?.primary.as_mut()
+        self.volumes.get_mut(&id)?.primary.as_deref_mut()
     }
 
     pub(super) fn card_attached(

@@ -23,8 +23,8 @@ pub(super) struct Volume {
     pub(super) allowed: Allowed,
     /// What this node does for its clients.
     pub(super) card: Card,
-    /// Who orders the writes, if that is this node.
-    pub(super) primary: Option<Primary>,
+    /// Who orders the writes, if that is this node. Apart: it is large, and most nodes are primaries of few of the volumes they attach.
+    pub(super) primary: Option<Box<Primary>>,
 }
 
 impl Volume {

@@ -49,7 +49,8 @@ impl Default for Commands {
 /// The open commands that change a block.
 #[derive(Default)]
 struct Writing {
-    open: BTreeSet<RequestId>,
+    /// In order.
+    open: Vec<RequestId>,
     /// They were ever more than one at a time.
     shared: bool,
 }
@@ -181,7 +182,7 @@ impl Commands {
         };
         let earlier = |index| {
             let writing = self.writing.get(&BlockId::new(*volume, index))?;
-            writing.open.range(..request).rev().find(overlaps)
+            writing.open.iter().rev().filter(|&&open| open < request).find(overlaps)
         };
         change.blocks(block_bytes).filter_map(earlier).max().copied()
     }
@@ -334,7 +335,8 @@ impl Shard {
         let blocks = change.blocks(self.config.block_bytes);
         for index in blocks.clone() {
             let writing = self.commands.writing.entry(BlockId::new(id, index)).or_default();
-            writing.open.insert(request);
+            // The last so far: numbers grow.
+            writing.open.push(request);
             writing.shared |= writing.open.len() > 1;
         }
         self.lock_copies(id, blocks.clone());
@@ -658,7 +660,7 @@ impl Shard {
     fn end_writing(&mut self, request: RequestId, block: BlockId, done: Option<(&Change, Payload)>) {
         let alone = self.commands.is_alone(block) || makes(Mistake::PatchAfterOther);
         let Some(writing) = self.commands.writing.get_mut(&block) else { return };
-        writing.open.remove(&request);
+        writing.open.retain(|&open| open != request);
         if writing.open.is_empty() {
             self.commands.writing.remove(&block);
             self.unlock_copy(block, done.filter(|_| alone));

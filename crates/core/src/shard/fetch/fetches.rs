@@ -12,8 +12,8 @@ pub(in crate::shard) struct Fetches {
     places: Vec<Option<Fetch>>,
     /// Places without a fetch.
     vacant: Vec<u32>,
-    /// Fetches that have slots.
-    with_slots: usize,
+    /// Fetches that have slots, by their groups. None is left out that ever had one.
+    with_slots: BTreeMap<PgId, usize>,
     /// From requests to places.
     by_request: Table,
     /// From blocks to places: there is one fetch of a block.
@@ -46,7 +46,7 @@ impl Default for Fetches {
         Self {
             places: Vec::new(),
             vacant: Vec::new(),
-            with_slots: 0,
+            with_slots: BTreeMap::new(),
             by_request: table(PLACES),
             by_block: table(PLACES),
             by_op: BTreeMap::new(),
@@ -119,19 +119,27 @@ impl Fetches {
     /// The fetch has the slot from now on, in place of the one that it may have had.
     pub(super) fn give_slot(&mut self, request: RequestId, slot: Slot) {
         let Some(fetch) = self.get_mut(request) else { return };
-        let had = fetch.slot.replace(slot).is_some();
-        self.with_slots += usize::from(!had);
+        let volume = fetch.block.volume;
+        if fetch.slot.replace(slot).is_none() {
+            *self.with_slots.entry(volume).or_default() += 1;
+        }
     }
 
     /// The fetch has no slot any more.
     pub(super) fn take_slot(&mut self, request: RequestId) {
-        let had = self.get_mut(request).is_some_and(|fetch| fetch.slot.take().is_some());
-        self.with_slots -= usize::from(had);
+        let had = self.get_mut(request).and_then(|fetch| fetch.slot.take().map(|_| fetch.block.volume));
+        self.slot_is_gone(had);
     }
 
-    /// Fetches that have slots.
-    pub(super) const fn with_slots(&self) -> usize {
-        self.with_slots
+    fn slot_is_gone(&mut self, volume: Option<PgId>) {
+        if let Some(with_slots) = volume.and_then(|volume| self.with_slots.get_mut(&volume)) {
+            *with_slots -= 1;
+        }
+    }
+
+    /// Fetches of the groups that have slots.
+    pub(super) fn with_slots(&self, is_it: impl Fn(PgId) -> bool) -> usize {
+        self.with_slots.iter().filter(|&(&volume, _)| is_it(volume)).map(|(_, with_slots)| with_slots).sum()
     }
 
     /// Fetches may be waiting for slots.
@@ -167,11 +175,6 @@ impl Fetches {
     pub(super) fn of_block_mut(&mut self, block: BlockId) -> Option<&mut Fetch> {
         let place = self.place_of_block(block)?;
         self.places[place as usize].as_mut()
-    }
-
-    /// In no useful order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Fetch> {
-        self.places.iter().flatten()
     }
 
     /// In no useful order.
@@ -226,7 +229,7 @@ impl Fetches {
     pub(super) fn remove(&mut self, request: RequestId) -> Option<Fetch> {
         let place = self.place(request)?;
         let fetch = self.places[place as usize].take()?;
-        self.with_slots -= usize::from(fetch.slot.is_some());
+        self.slot_is_gone(fetch.slot.map(|_| fetch.block.volume));
         let places = &self.places;
         let other = |place: u32| places[place as usize].as_ref();
         let request_hash = |place| other(place).map_or(0, |fetch| hash(fetch.request));
@@ -245,7 +248,7 @@ impl Fetches {
             assert!(fetch.state != State::Ready, "inputs end with all fetches under way or waiting");
         }
         let with_slots = self.places.iter().flatten().filter(|fetch| fetch.slot.is_some()).count();
-        assert_eq!(self.with_slots, with_slots, "those that have slots are counted");
+        assert_eq!(self.with_slots(|_| true), with_slots, "those that have slots are counted");
         let awaiting =
             self.places.iter().flatten().filter(|fetch| fetch.state == State::AwaitingLock).count();
         assert_eq!(self.by_lock.len(), awaiting, "those that wait for locks are listed");

@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::{Fetch, Fetches, State};
+use super::{Fetches, State};
 use crate::cache::Cache;
 use crate::ids::{BlockId, NodeId, PgId, RequestId, Slot};
 use crate::message::IoError;
@@ -189,11 +189,11 @@ impl Shard {
     pub(super) fn give_way(&mut self) -> bool {
         let spare = (self.cache.slots() - self.cache.capacity()) as usize;
         let Some(request) = self.fetches.first_without_slot() else { return false };
-        let is_own = |fetch: &Fetch| self.primary(fetch.block.volume).is_some();
-        let is_enough = self.fetches.with_slots() >= spare / 2
-            && (!self.fetches.get(request).is_some_and(is_own)
-                || self.fetches.iter().filter(|fetch| fetch.slot.is_some() && is_own(fetch)).count()
-                    >= spare / 4);
+        // Asked after each input while slots are short: nothing here looks at all fetches.
+        let is_own = |volume: PgId| self.primary(volume).is_some();
+        let is_enough = self.fetches.with_slots(|_| true) >= spare / 2
+            && (!self.fetches.get(request).is_some_and(|fetch| is_own(fetch.block.volume))
+                || self.fetches.with_slots(is_own) >= spare / 4);
         if is_enough {
             return false;
         }

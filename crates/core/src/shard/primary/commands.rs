@@ -137,7 +137,7 @@ impl Shard {
             return;
         };
         let is_current = |primary: &Primary| primary.is_current(from, generation);
-        let current = volume.primary.as_ref().is_some_and(is_current) || makes(Mistake::AcceptOldCard);
+        let current = volume.primary.as_deref().is_some_and(is_current) || makes(Mistake::AcceptOldCard);
         let refused = if !current {
             Some(IoError::NotAttached)
         } else if !change.is_valid(&volume.spec, self.config.shard, self.config.shards) {

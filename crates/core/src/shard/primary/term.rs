@@ -9,6 +9,7 @@
 //! the disk has not done by then it refuses. The old primary's disk ends what it has in hand: until it has, the commands of
 //! that node's clients wait, without a limit.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
@@ -40,7 +41,8 @@ impl Shard {
         let (first, alone) = (volume.spec.first_stamp(), self.config.nodes == 1);
         // Until when a group has no other primary is yet to be told.
         let right = if id.is_plain() { Instant::NEVER } else { Instant(0) };
-        volume.primary = Some(Primary::new(self.config.limits, (first, right), marks.as_ref(), alone));
+        let primary = Primary::new(self.config.limits, (first, right), marks.as_ref(), alone);
+        volume.primary = Some(Box::new(primary));
         if self.hands_over(id) {
             self.writers.enable(self.config.limits.writers);
         }
