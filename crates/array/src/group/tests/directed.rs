@@ -1338,6 +1338,40 @@ fn a_primary_whose_disk_answers_again_goes_on_if_nobody_has_taken_over() {
     }
 }
 
+/// Neither disk does anything. The primary's own never does again; the other one does after a while, and has all that was acknowledged.
+#[test]
+fn a_primary_whose_disk_hangs_drops_no_column_that_could_go_on() {
+    for seed in 0..16 {
+        let (mut world, primary) = serving(seed, 2, None);
+        world.stall(primary, NEVER, seed % 4 / 2 * 2);
+        let for_so_long = world.now + (3 + seed / 4) * LEASE;
+        world.stall(1 - primary, for_so_long, 0);
+        world.run(world.now + 60 * LEASE);
+        let writes = world.counts.writes;
+        world.run(world.now + 10 * LEASE);
+        assert_eq!(world.wrong, None, "seed {seed}");
+        assert!(world.counts.writes > writes, "seed {seed}: nobody serves, {:?}", world.register);
+    }
+}
+
+/// The same, and the other one's node is not heard of for a moment.
+#[test]
+fn a_primary_whose_disk_hangs_waits_for_a_column_that_is_away_for_a_moment() {
+    for seed in 0..16 {
+        let (mut world, primary) = serving(seed, 2, None);
+        world.stall(primary, NEVER, 0);
+        world.run(world.now + LEASE);
+        world.cuts.extend([(0, 1), (1, 0)]);
+        world.run(world.now + LEASE);
+        world.cuts.clear();
+        world.run(world.now + 60 * LEASE);
+        let writes = world.counts.writes;
+        world.run(world.now + 10 * LEASE);
+        assert_eq!(world.wrong, None, "seed {seed}");
+        assert!(world.counts.writes > writes, "seed {seed}: nobody serves, {:?}", world.register);
+    }
+}
+
 /// A disk takes what is written, and does not make it durable: a client that waits for a flush writes nothing that would show that the disk hangs.
 #[test]
 fn a_flush_waits_for_no_disk_that_does_not_sync_for_long() {
