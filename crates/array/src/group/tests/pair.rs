@@ -441,12 +441,17 @@ fn a_column_that_is_not_sealed_for_a_term_takes_nothing_of_it() {
     assert_eq!(pair.open.iter().map(|(_, work)| work).collect::<Vec<_>>(), [&Work::Read { extent }]);
 }
 
-/// A copy is no command. One that may make or undo a command costs the column what it remembers, until it is told which ones count.
+/// A copy is no command. One that may make or undo a command costs the column what it remembers, until it is told which ones count, or has all of
+/// the command that this was a part of.
 #[test]
 fn a_column_forgets_by_a_doubtful_copy_and_by_no_other_one() {
-    for (doubtful, is_open, memory) in
-        [(false, false, Memory::Intact), (true, false, Memory::Restarted), (true, true, Memory::Intact)]
-    {
+    for (doubtful, is_open, rest, memory) in [
+        (false, false, None, Memory::Intact),
+        (true, false, None, Memory::Restarted),
+        (true, true, None, Memory::Restarted),
+        (true, true, Some(0), Memory::Intact),
+        (true, true, Some(1), Memory::Restarted),
+    ] {
         let mut pair = Pair::new(THERE, GroupTiming::default());
         let mut map = pair.map.clone();
         let seal = |pair: &mut Pair, map: &Map| {
@@ -472,8 +477,17 @@ fn a_column_forgets_by_a_doubtful_copy_and_by_no_other_one() {
         let (number, floor, payload, missed, origin) = (1, 0, 0, false, None);
         pair.hear(Message::Put { term, number, floor, extent, payload, missed, doubtful, origin });
         assert_eq!(pair.said(), [Message::PutDone { term, number, marks: Marks(0) }]);
+        if let Some(unit) = rest {
+            let (number, doubtful, extent) = (2, false, Extent { offset: unit * UNIT, length: 512 });
+            pair.hear(Message::Put { term, number, floor, extent, payload, missed, doubtful, origin });
+            assert_eq!(pair.said(), [Message::PutDone { term, number, marks: Marks(0) }]);
+        }
         map = map.confirmed(map.primary).unwrap();
-        assert_eq!(seal(&mut pair, &map), memory, "doubtful: {doubtful}, open: {is_open}");
+        assert_eq!(seal(&mut pair, &map), memory, "doubtful: {doubtful}, open: {is_open}, rest: {rest:?}");
+        // What it has forgotten it knows again when it is told.
+        open(&mut pair, map.term);
+        map = map.confirmed(map.primary).unwrap();
+        assert_eq!(seal(&mut pair, &map), Memory::Intact);
     }
 }
 
