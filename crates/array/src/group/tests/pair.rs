@@ -491,6 +491,37 @@ fn a_column_forgets_by_a_doubtful_copy_and_by_no_other_one() {
     }
 }
 
+/// The other column cannot read a unit for a write, and the own one, which has done it, has rotted in another one meanwhile.
+#[test]
+fn a_unit_from_a_column_that_has_done_a_write_is_a_part_of_it() {
+    let mut pair = Pair::serving(GroupTiming::default());
+    pair.reads = false;
+    let term = pair.map.term;
+    let unit = |unit: u64| Extent { offset: unit * UNIT, length: UNIT };
+    let extent = Extent { offset: 6 * UNIT + 512, length: 2 * UNIT };
+    pair.group.command(pair.now, Token(1), Command::Write { extent, payload: 3, origin: None });
+    pair.settle();
+    let puts = |pair: &mut Pair| {
+        let said = pair.said();
+        let [Message::Put { number, extent, payload, doubtful, .. }] = said[..] else { panic!("{said:?}") };
+        (number, (extent, payload, doubtful))
+    };
+    let (number, write) = puts(&mut pair);
+    pair.hear(Message::Damaged { term, number, extent: unit(6) });
+    pair.has_read(Extent { offset: 6 * UNIT, length: 3 * UNIT }, Err(WorkError::Damaged(unit(8))));
+    pair.has_read(unit(6), Ok(Some(5)));
+    let (repair, part) = puts(&mut pair);
+    assert_eq!(part, (unit(6), 5, true));
+    pair.hear(Message::PutDone { term, number: repair, marks: Marks(0) });
+    let (again, rest) = puts(&mut pair);
+    assert_eq!((rest, write), ((extent, 3, false), (extent, 3, false)));
+    // What is late of the first time says nothing.
+    pair.hear(Message::Damaged { term, number, extent: unit(6) });
+    assert_eq!((pair.said(), &pair.done[..]), (Vec::new(), &[][..]));
+    pair.hear(Message::PutDone { term, number: again, marks: Marks(0) });
+    assert_eq!((&pair.done[..], &pair.proposed[..]), (&[Token(1)][..], &[][..]));
+}
+
 #[test]
 fn what_a_column_says_of_an_earlier_term_is_void() {
     let mut pair = Pair::serving(GroupTiming::default());
