@@ -241,7 +241,7 @@ impl<P: Clone> Primary<P> {
                 self.broken = self.broken.with(self.lossy());
                 extent.around(damaged).rev().for_each(|part| self.reconcile.push_front(part));
             }
-            Reason::Verify(token) => self.verify_rest(now, (from, token), extent, damaged.end(), out),
+            Reason::Verify(token) => self.verify_rest(now, (from, token), extent, (damaged.end(), None), out),
             Reason::Repair { .. } => {}
         }
     }
@@ -251,14 +251,13 @@ impl<P: Clone> Primary<P> {
         now: Instant,
         (column, token): (u8, Token),
         extent: Extent,
-        offset: u64,
+        (offset, mended): (u64, Option<Extent>),
         out: &mut Outputs<P>,
     ) {
         match extent.end().checked_sub(offset).filter(|length| *length > 0) {
             Some(length) => {
                 let number =
                     self.get_numbered(now, Extent { offset, length }, (column, Reason::Verify(token)), out);
-                let mended = Some(Extent { offset, length: 1 });
                 self.gets.entry(number).and_modify(|get| get.mended = mended);
             }
             None => self.end_verify(token),
@@ -279,7 +278,8 @@ impl<P: Clone> Primary<P> {
                     // Nothing more is copied from it: the others would forget as well.
                     Reason::Reconcile if self.has_forgotten => {}
                     Reason::Verify(token) => {
-                        self.verify_rest(now, (get.from, token), get.extent, extent.offset, out);
+                        let rest = (extent.offset, Some(extent));
+                        self.verify_rest(now, (get.from, token), get.extent, rest, out);
                     }
                     reason => {
                         let number = self.get_numbered(now, get.extent, (get.from, reason), out);

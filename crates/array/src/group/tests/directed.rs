@@ -973,6 +973,23 @@ fn what_rots_at_all_columns_fails_until_it_is_written_anew() {
     assert!(unreadable > 0, "no client has met it");
 }
 
+/// A unit is lost at all columns, and the next one at one of them only.
+#[test]
+fn what_is_behind_a_unit_that_no_column_has_is_repaired_all_the_same() {
+    for seed in 0..20 {
+        let (mut world, primary) = serving(seed, 2, None);
+        world.clients_rest = true;
+        world.run(world.now + 100 * MS);
+        (0..2).for_each(|node| world.rots(node, 2));
+        world.rots(seed as usize % 2, 4);
+        let extent = Extent { offset: 2, length: 4 };
+        world.with(primary, |group, now| group.command(now, Token(1 << 40), Command::Verify { extent }));
+        world.run(world.now + 100 * MS);
+        let is_rotten = world.nodes.iter().any(|node| node.media.rotten[4]);
+        assert_eq!((is_rotten, world.counts.unrepaired), (false, 2), "seed {seed}");
+    }
+}
+
 /// A write of parts of two units finds one damaged at each column: each has what the other lacks.
 #[test]
 fn what_rots_here_at_one_column_and_there_at_another_fails_no_write() {
