@@ -449,13 +449,6 @@ impl Nodes {
         }
         let (node, first) = (rng.pick(&nodes), rng.below(used));
         (first..first + rng.pick(&[1, 1, 1, 8])).for_each(|unit| run.world.rot(node, volume, unit));
-        // A write that no copy in sync has done as a whole, or that rots at the one that has before the others have it from there, costs these
-        // their places, and the group its primary.
-        let reach = u64::from(run.options.world.sectors) * 2 / unit;
-        if run.world.is_rotten_around(volume, first, reach) {
-            let now = run.world.now();
-            run.errors.moved(volume, now);
-        }
     }
 
     /// A column of a group, any one, gives way to one at a node without.

@@ -50,6 +50,9 @@ pub(super) struct Column {
     writes: BTreeMap<u64, Extent>,
     /// Of these, writes that were not done because bytes around them do not fit their checksums: which.
     refused: BTreeMap<u64, Extent>,
+    /// Units of which a part was written that is a command's: the rest of that comes next. Until then the column does not know which commands
+    /// it has.
+    halves: Vec<Extent>,
     busy: BTreeSet<u64>,
     /// What is being read or compared, for whom and under which number. What has no answer is asked for again, and a disk with a long queue would
     /// be given it several times.
@@ -125,6 +128,7 @@ impl Column {
             report: None,
             writes: BTreeMap::new(),
             refused: BTreeMap::new(),
+            halves: Vec::new(),
             busy: BTreeSet::new(),
             reading: BTreeSet::new(),
             floor: 0,
@@ -286,6 +290,9 @@ impl Column {
         let Some(map) = self.sealing.take() else { return };
         self.carried.extend(mem::take(&mut self.writes).into_values());
         self.refused.clear();
+        if !mem::take(&mut self.halves).is_empty() {
+            self.memory = self.memory.min(Memory::Restarted);
+        }
         (self.floor, self.missed_last) = (0, 0);
         self.opened = None;
         self.syncing.clear();
@@ -538,8 +545,13 @@ impl Column {
                 // All that was busy has ended before the column is sealed anew.
                 let Some(term) = self.sealed.as_ref().map(|map| map.term) else { return };
                 self.writes.insert(number, extent);
-                // Until the primary has told which commands are applied now, this is not known here.
-                if doubtful && self.opened != Some(term) && !self.made.is(Mistake::TrustCopied) {
+                // Until the primary has told which commands are applied now, or has sent all of the one that this is a part of, that is not
+                // known here.
+                if !doubtful {
+                    self.halves.retain(|half| !half.overlaps(extent));
+                } else if self.opened == Some(term) {
+                    self.halves.push(extent);
+                } else if !self.made.is(Mistake::TrustCopied) {
                     self.memory = self.memory.min(Memory::Restarted);
                 }
                 if missed {

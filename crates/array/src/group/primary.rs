@@ -16,7 +16,7 @@ mod repair;
 mod wish;
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::mem;
 
@@ -69,11 +69,23 @@ enum Reason {
     Fill,
     /// They are compared with their checksums.
     Verify(Token),
-    /// Damaged units of a column are written anew, for the read or write of this number, which has found them.
+    /// What is damaged at a column is mended, for the read or write of this number, which has found that.
     Repair {
         of: u64,
         column: u8,
+        how: Mend,
     },
+}
+
+/// What a repair is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Mend {
+    /// Damaged units are written as another column has them.
+    Units,
+    /// All units of a write are written as a column has them that has done it.
+    Whole,
+    /// A write is sent once more: the units that it has to read are mended.
+    Again,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -84,15 +96,19 @@ struct Put<P> {
     reason: Reason,
     targets: Mask,
     confirmed: Mask,
-    /// Columns that did not do it, and the damaged units around it.
+    /// Columns that did not do it, and the damaged unit that each has to read for it.
     damage: Vec<(u8, Extent)>,
-    /// Columns whose bytes there are damaged, although they have done it.
-    unfit: Mask,
+    /// Damage that was found at other columns when these were to be mended from there.
+    lacks: Vec<(u8, Extent)>,
+    /// Columns that may have got a part of it, with a unit.
+    halves: Mask,
+    /// How often columns were mended, and could not do it all the same.
+    tries: u8,
     /// All columns that must have it have it, or none of them could do it.
     is_complete: bool,
     has_failed: bool,
-    /// What is around it was compared with checksums before: it is not begun once more.
-    is_second: bool,
+    /// It is a part of a command: until that is done, its column does not know which commands it has.
+    is_half: bool,
     since: Instant,
     again: Again,
 }
@@ -113,10 +129,12 @@ impl<P> Put<P> {
             targets,
             confirmed: Mask::default(),
             damage: Vec::new(),
-            unfit: Mask::default(),
+            lacks: Vec::new(),
+            halves: Mask::default(),
+            tries: 0,
             is_complete: false,
             has_failed: false,
-            is_second: false,
+            is_half: false,
             since: now,
             again: Again::first(now, timing),
         }
@@ -223,10 +241,6 @@ pub(super) struct Primary<P> {
     marks: [Marks; COLUMNS_MAX],
     /// What is being compared with checksums.
     verifies: BTreeMap<Token, Extent>,
-    /// Writes that no column could do, which begin once more when what is around them has been compared, under the same token.
-    compares: BTreeMap<Token, Write<P>>,
-    /// Those that do.
-    compared: BTreeSet<Token>,
     /// Repairs that have ended.
     mended: Vec<Mended>,
     hardens: BTreeMap<u64, Harden>,
@@ -303,8 +317,6 @@ impl<P: Clone> Primary<P> {
             gets: BTreeMap::new(),
             marks: [Marks(0); COLUMNS_MAX],
             verifies: BTreeMap::new(),
-            compares: BTreeMap::new(),
-            compared: BTreeSet::new(),
             mended: Vec::new(),
             hardens: BTreeMap::new(),
             reopened: Vec::new(),
@@ -399,14 +411,7 @@ impl<P: Clone> Primary<P> {
             }
         }
         let verifies = mem::take(&mut self.verifies).into_iter();
-        again.extend(verifies.map(|(token, extent)| {
-            let command = match self.compares.remove(&token) {
-                Some(Write { extent, payload, origin }) => Command::Write { extent, payload, origin },
-                None => Command::Verify { extent },
-            };
-            (token, command)
-        }));
-        self.compared.clear();
+        again.extend(verifies.map(|(token, extent)| (token, Command::Verify { extent })));
         self.mended.clear();
         let hardens = mem::take(&mut self.hardens).into_values();
         again.extend(hardens.filter_map(|harden| Some((harden.token?, Command::Flush))));
@@ -575,7 +580,7 @@ impl<P: Clone> Primary<P> {
         for column in targets.without(self.given_up).columns() {
             let Put { extent, payload, origin, .. } = put.clone();
             let (term, floor, missed) = (self.map.term, self.floor(), !self.map.is_whole());
-            let doubtful = self.is_doubtful && !self.is_open();
+            let doubtful = put.is_half || self.is_doubtful && !self.is_open();
             let put = Message::Put { term, number, floor, extent, payload, missed, doubtful, origin };
             out.send(self.node(column), put);
         }
@@ -858,11 +863,18 @@ impl<P: Clone> Primary<P> {
         if reason == Reason::Fill && targets != Mask::default() {
             self.copied += extent.length;
         }
-        let origin = match reason {
-            Reason::Repair { of, .. } => self.puts.get(&of).and_then(|put| put.origin),
-            _ => None,
-        };
-        self.put(Put::new(now, &self.timing, (extent, payload, origin), reason, targets), out);
+        let (mut origin, mut is_half) = (None, false);
+        if let Reason::Repair { of, column, how } = reason
+            && let Some(put) = self.puts.get_mut(&of)
+        {
+            origin = put.origin.filter(|_| how == Mend::Whole);
+            is_half = how == Mend::Units && put.has_part(from);
+            if is_half {
+                put.halves.insert(column);
+            }
+        }
+        let put = Put::new(now, &self.timing, (extent, payload, origin), reason, targets);
+        self.put(Put { is_half, ..put }, out);
     }
 
     /// Other nodes of the group.

@@ -126,16 +126,18 @@ impl Store {
             let decode =
                 |slot| Ok(PiecePage::decode(page(at(slot))?, PageId { disk, number }, slot, entries));
             let is_same = same(page(at(Slot::A))?, page(at(Slot::B))?);
-            older.extend((!is_same).then_some(Page::Pieces(number)));
-            pieces.push(chosen("piece table", number, decode)?);
+            let (chosen, is_whole) = chosen("piece table", number, decode)?;
+            older.extend((!is_same || !is_whole).then_some(Page::Pieces(number)));
+            pieces.push(chosen);
         }
         let mut columns = Vec::new();
         for number in 0..sizes.column_pages() as u32 {
             let at = |slot| sizes.column_page_at(number.into(), slot);
             let decode = |slot| Ok(ColumnPage::decode(page(at(slot))?, PageId { disk, number }, slot));
             let is_same = same(page(at(Slot::A))?, page(at(Slot::B))?);
-            older.extend((!is_same).then_some(Page::Columns(number)));
-            columns.push(chosen("column table", number, decode)?);
+            let (chosen, is_whole) = chosen("column table", number, decode)?;
+            older.extend((!is_same || !is_whole).then_some(Page::Columns(number)));
+            columns.push(chosen);
         }
         let mut regions = [Vec::new(), Vec::new()];
         for map in RegionMap::BOTH {
@@ -146,15 +148,15 @@ impl Store {
                     |slot| Ok(RegionPage::decode(page(at(slot))?, map, PageId { disk, number }, slot, count));
                 // Without the bits, each region may be one of them.
                 let is_same = same(page(at(Slot::A))?, page(at(Slot::B))?);
-                older.extend((!is_same).then_some(Page::Regions(map, number)));
-                let found = match chosen("regions", number, decode) {
+                let (found, is_whole) = match chosen("regions", number, decode) {
                     Err(OpenError::Page { .. }) => {
                         let mut all = RegionPage::clear(2);
                         (0..count.min(REGIONS)).for_each(|at| all.set(at, true));
-                        all
+                        (all, false)
                     }
                     found => found?,
                 };
+                older.extend((!is_same || !is_whole).then_some(Page::Regions(map, number)));
                 regions[map as usize].push(found);
             }
         }
@@ -226,20 +228,20 @@ impl Store {
     }
 }
 
-/// The newer of the valid slots of a page.
+/// The newer of the valid slots of a page, and whether the other one is valid, too.
 fn chosen<T: Sequenced>(
     table: &'static str,
     number: u32,
     decode: impl Fn(Slot) -> Result<Result<T, PageError>, OpenError>,
-) -> Result<T, OpenError> {
+) -> Result<(T, bool), OpenError> {
     match newest(decode(Slot::A)?, decode(Slot::B)?) {
-        Ok(chosen) => Ok(chosen.value),
+        Ok(chosen) => Ok((chosen.value, chosen.damage.is_none())),
         Err(damage) => Err(OpenError::Page { table, number, damage }),
     }
 }
 
-/// Whether two slots of a page say the same. If they do not, one is damaged, or the process ended before it was written: the older one is
-/// written anew.
+/// Whether two slots of a page have the same entries. If they have not, one is damaged, or the process ended before it was written: the older one
+/// is written anew.
 fn same(one: &[u8; UNIT], other: &[u8; UNIT]) -> bool {
     one[SEQUENCE_END..] == other[SEQUENCE_END..]
 }

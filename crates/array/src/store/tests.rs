@@ -1079,6 +1079,32 @@ fn a_table_that_was_changed_before_a_kill_is_in_both_slots_soon_after_it() {
     }
 }
 
+/// All that is damaged of a slot is how it begins. The other slot has the same, and rots later.
+#[test]
+fn a_slot_that_begins_in_another_way_is_written_anew() {
+    for at in [0, 5, 9, 13, 17] {
+        for slot in Slot::BOTH {
+            let mut world = World::new(4);
+            world.close();
+            let rots = |world: &mut World, slot, at: usize| {
+                let page = world.store.sizes().column_page_at(0, slot) / UNIT as u64;
+                let mut bytes = world.disk.read(page);
+                bytes[at] ^= 1;
+                world.disk.write(page, bytes);
+            };
+            rots(&mut world, slot, at);
+            world.kill();
+            for _ in 0..5 {
+                world.run();
+                world.wait(1_000);
+            }
+            rots(&mut world, slot.other(), 99);
+            let columns = open(&world.disk, 1, &mut Vec::new()).map(|store| store.columns().count());
+            assert_eq!(columns, Ok(1), "byte {at} of {slot:?}");
+        }
+    }
+}
+
 /// A page that is none any more says that what is around it may be gone, too.
 #[test]
 fn where_there_is_no_page_of_checksums_the_data_are_lost_until_they_are_written_again() {

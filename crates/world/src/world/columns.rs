@@ -99,14 +99,6 @@ impl<M: Models> World<M> {
         nodes.flat_map(|node| self.columns[&(node, volume)].rotten().map(move |unit| (node, unit))).collect()
     }
 
-    /// Whether each column in sync has a unit so near to this one that does not fit its checksum.
-    #[must_use]
-    pub fn is_rotten_around(&self, volume: PgId, unit: u64, reach: u64) -> bool {
-        let rotten = self.rotten(volume);
-        let is_near = |node| rotten.iter().any(|&(at, other)| at == node && other.abs_diff(unit) <= reach);
-        self.mirrors.get(&volume).into_iter().flat_map(Mirror::in_sync).all(is_near)
-    }
-
     /// A unit of a column does not fit its checksum from now on, unless no other column in sync has it.
     pub fn rot(&mut self, node: NodeId, volume: PgId, unit: u64) {
         let is_last = !self.sound(volume, unit).any(|other| other != node);

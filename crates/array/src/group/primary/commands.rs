@@ -104,9 +104,7 @@ impl<P: Clone> Primary<P> {
             Known::New => {
                 let origin = origin.map(|origin| Origin { oldest: self.oldest(&origin), ..origin });
                 let (targets, reason) = (self.written(), Reason::Command(token));
-                let put = Put::new(now, &self.timing, (extent, payload, origin), reason, targets);
-                let is_second = self.compared.remove(&token);
-                self.put(Put { is_second, ..put }, out);
+                self.put(Put::new(now, &self.timing, (extent, payload, origin), reason, targets), out);
             }
         }
     }

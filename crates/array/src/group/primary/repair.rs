@@ -4,6 +4,11 @@
 //! because none begins over what is being written. Since columns in sync have every write that has ended, and no other one is open there, what
 //! is read at one of them is what the damaged column has to have, and stays so until that has it. So a repair undoes nothing.
 //!
+//! What a write lacks comes as a whole from a column that has done it, with the command that it is. If there is none that has all of it, the one unit
+//! comes from any column that has this, and the write once more. Such a unit has a part of the write if its source has done that, or has got it so
+//! itself. The column says that it does not know which commands it has until it has the rest: else the primary's death in between would leave a
+//! part of a command, which its client repeats over what others have written since.
+//!
 //! While columns are being reconciled they need not be the same. What replaces units of the source may lack a command that the source
 //! remembers. A primary that has just taken over forgets what the source remembers then, and the group begins another term. One that goes on does
 //! its open commands again: all others are at all columns.
@@ -11,9 +16,9 @@
 use alloc::vec::Vec;
 
 use super::fill::FillStep;
-use super::{Get, Primary, Put, Reason, Write};
+use super::{Get, Mend, Primary, Put, Reason};
 use crate::group::extents::{Extent, Extents};
-use crate::group::io::{Command, CommandError, Output, Outputs, Token};
+use crate::group::io::{CommandError, Output, Outputs, Token};
 use crate::group::message::Memory;
 use crate::group::mistakes::Mistake;
 use cards_core::Instant;
@@ -28,9 +33,13 @@ pub(super) struct Mended {
     of: u64,
     column: u8,
     extent: Extent,
+    how: Mend,
     /// The column has confirmed it.
     is_done: bool,
 }
+
+/// So often a column is mended for a write: beyond that its disk does not keep what is written there.
+const TRIES: u8 = 8;
 
 impl<P> Put<P> {
     /// Columns that did not do it, because bytes around it are damaged there.
@@ -38,10 +47,29 @@ impl<P> Put<P> {
         self.damage.iter().map(|(column, _)| *column).collect()
     }
 
+    /// A byte of the range is known to be damaged at the column.
+    fn lacks(&self, column: u8, extent: Extent) -> bool {
+        let mut known = self.damage.iter().chain(&self.lacks);
+        known.any(|(other, damaged)| *other == column && damaged.overlaps(extent))
+    }
+
+    /// The column has it, or may have got a part of it with a unit.
+    pub(super) fn has_part(&self, column: u8) -> bool {
+        self.confirmed.with(self.halves).has(column)
+    }
+
+    /// The column has done it after a repair, or by one.
+    fn is_done_by(&mut self, column: u8) {
+        self.confirmed.insert(column);
+        for known in [&mut self.damage, &mut self.lacks] {
+            known.retain(|(other, _)| *other != column);
+        }
+    }
+
     /// What it was, if it was a repair.
     pub(super) fn mended(&self) -> Option<Mended> {
-        let Reason::Repair { of, column } = self.reason else { return None };
-        Some(Mended { of, column, extent: self.extent, is_done: self.confirmed.has(column) })
+        let Reason::Repair { of, column, how } = self.reason else { return None };
+        Some(Mended { of, column, extent: self.extent, how, is_done: self.confirmed.has(column) })
     }
 }
 
@@ -69,13 +97,7 @@ impl<P: Clone> Primary<P> {
         if is_open || self.verifies.remove(&token).is_none() {
             return;
         }
-        match self.compares.remove(&token) {
-            Some(Write { extent, payload, origin }) => {
-                self.compared.insert(token);
-                self.waiting.push_front((token, Command::Write { extent, payload, origin }));
-            }
-            None => self.results.push_back((token, None)),
-        }
+        self.results.push_back((token, None));
     }
 
     /// A column has found units that do not fit their checksums.
@@ -94,7 +116,7 @@ impl<P: Clone> Primary<P> {
             match get.reason {
                 // It was said before.
                 _ if get.repair.is_some() => {}
-                Reason::Repair { of, column } => {
+                Reason::Repair { of, column, .. } => {
                     self.gets.remove(&number);
                     self.source_is_damaged(now, (of, column), &get, extent, out);
                 }
@@ -112,8 +134,19 @@ impl<P: Clone> Primary<P> {
         } else if let Some(put) = self.puts.get_mut(&number)
             && put.targets.without(put.confirmed).without(put.damaged()).has(column)
         {
+            // Others are found when it is sent once more.
+            let whole = put.extent.whole(unit);
+            let first = Extent { length: unit, ..extent.whole(unit).common(whole).unwrap_or(whole) };
             match put.reason {
-                Reason::Command(_) => put.damage.push((column, extent)),
+                Reason::Command(_) => put.damage.push((column, first)),
+                Reason::Repair { of, how: Mend::Again, .. } => {
+                    self.puts.remove(&number);
+                    if let Some(put) = self.puts.get_mut(&of) {
+                        put.tries += 1;
+                        put.damage.retain(|(other, _)| *other != column);
+                        put.damage.push((column, first));
+                    }
+                }
                 // What is copied is whole units: nothing around them is read.
                 _ => self.broken.insert(column),
             }
@@ -145,7 +178,9 @@ impl<P: Clone> Primary<P> {
             return;
         };
         match self.sources(reason).without(tried).columns().next() {
-            Some(source) => self.get(now, extent, (source, Reason::Repair { of, column }), out),
+            Some(source) => {
+                self.get(now, extent, (source, Reason::Repair { of, column, how: Mend::Units }), out);
+            }
             None => self.unrepaired(now, of, extent, out),
         }
     }
@@ -160,12 +195,12 @@ impl<P: Clone> Primary<P> {
         out: &mut Outputs<P>,
     ) {
         if let Some(put) = self.puts.get_mut(&of) {
-            put.unfit.insert(get.from);
+            put.lacks.push((get.from, damaged));
             return;
         }
         let before = get.extent.around(damaged).find(|before| before.offset < damaged.offset);
         if let Some(before) = before {
-            return self.get(now, before, (get.from, Reason::Repair { of, column }), out);
+            return self.get(now, before, (get.from, Reason::Repair { of, column, how: Mend::Units }), out);
         }
         if let Some(Get { repair: Some(tried), .. }) = self.gets.get_mut(&of) {
             tried.insert(get.from);
@@ -206,7 +241,7 @@ impl<P: Clone> Primary<P> {
                 self.broken = self.broken.with(self.lossy());
                 extent.around(damaged).rev().for_each(|part| self.reconcile.push_front(part));
             }
-            Reason::Verify(token) => self.verify_rest(now, (from, token), extent, damaged.end(), out),
+            Reason::Verify(token) => self.verify_rest(now, (from, token), extent, (damaged.end(), None), out),
             Reason::Repair { .. } => {}
         }
     }
@@ -216,14 +251,13 @@ impl<P: Clone> Primary<P> {
         now: Instant,
         (column, token): (u8, Token),
         extent: Extent,
-        offset: u64,
+        (offset, mended): (u64, Option<Extent>),
         out: &mut Outputs<P>,
     ) {
         match extent.end().checked_sub(offset).filter(|length| *length > 0) {
             Some(length) => {
                 let number =
                     self.get_numbered(now, Extent { offset, length }, (column, Reason::Verify(token)), out);
-                let mended = Some(Extent { offset, length: 1 });
                 self.gets.entry(number).and_modify(|get| get.mended = mended);
             }
             None => self.end_verify(token),
@@ -232,8 +266,8 @@ impl<P: Clone> Primary<P> {
 
     /// What waited for repairs that have ended goes on.
     pub(super) fn go_on_after_repairs(&mut self, now: Instant, out: &mut Outputs<P>) {
-        for Mended { of, column, extent, is_done } in core::mem::take(&mut self.mended) {
-            if is_done {
+        for Mended { of, column, extent, how, is_done } in core::mem::take(&mut self.mended) {
+            if is_done && how != Mend::Again {
                 out.push(Output::Damaged { column, extent, is_repaired: true });
             }
             if let Some(get) = self.gets.remove(&of) {
@@ -244,7 +278,8 @@ impl<P: Clone> Primary<P> {
                     // Nothing more is copied from it: the others would forget as well.
                     Reason::Reconcile if self.has_forgotten => {}
                     Reason::Verify(token) => {
-                        self.verify_rest(now, (get.from, token), get.extent, extent.offset, out);
+                        let rest = (extent.offset, Some(extent));
+                        self.verify_rest(now, (get.from, token), get.extent, rest, out);
                     }
                     reason => {
                         let number = self.get_numbered(now, get.extent, (get.from, reason), out);
@@ -255,7 +290,15 @@ impl<P: Clone> Primary<P> {
                     }
                 }
             } else if let Some(put) = self.puts.get_mut(&of).filter(|_| is_done) {
-                put.confirmed.insert(column);
+                if how != Mend::Units {
+                    put.is_done_by(column);
+                    continue;
+                }
+                put.lacks.retain(|(other, damaged)| *other != column || !damaged.overlaps(extent));
+                let what = (put.extent, put.payload.clone(), put.origin);
+                let (reason, target) =
+                    (Reason::Repair { of, column, how: Mend::Again }, [column].into_iter().collect());
+                self.put(Put::new(now, &self.timing, what, reason, target), out);
             }
         }
         self.mend_puts(now, out);
@@ -278,75 +321,76 @@ impl<P: Clone> Primary<P> {
         }
     }
 
-    /// Writes that columns did not do, because bytes around them are damaged there, get these and theirs from a column that has done them.
+    /// Writes that columns did not do, because bytes around them are damaged there.
     fn mend_puts(&mut self, now: Instant, out: &mut Outputs<P>) {
         let is_command = |put: &Put<P>| matches!(put.reason, Reason::Command(_)) && !put.has_failed;
         let found = self.puts.iter().filter(|(_, put)| !put.damage.is_empty() && is_command(put));
         let numbers: Vec<u64> = found.map(|(number, _)| *number).collect();
+        numbers.into_iter().for_each(|number| self.mend_put(now, number, out));
+    }
+
+    /// The next column that a write has found damaged gets all units of it from one that has done it; or the unit that it has to read from any
+    /// one that has this, and then the write once more.
+    fn mend_put(&mut self, now: Instant, number: u64, out: &mut Outputs<P>) {
+        let is_of = |reason| matches!(reason, Reason::Repair { of, .. } if of == number);
+        // One at a time: a column is not read while it is mended itself.
+        if self.gets.values().any(|get| is_of(get.reason)) || self.puts.values().any(|put| is_of(put.reason))
+        {
+            return;
+        }
+        let put = &self.puts[&number];
+        let whole = put.extent.whole(self.size.unit_bytes);
+        let have_answered = put.confirmed.with(put.damaged());
+        let sources = self.sources(put.reason);
+        let has_it = sources.common(put.confirmed);
         let must = self.needed().without(self.given_up);
-        for number in numbers {
-            let put = &self.puts[&number];
-            let (extent, confirmed, unfit) =
-                (put.extent.whole(self.size.unit_bytes), put.confirmed, put.unfit);
-            let damaged = put.damaged().without(confirmed).without(self.given_up);
-            let sources = self.sources(put.reason);
-            let has_it = sources.common(confirmed);
-            if has_it == Mask::default() && confirmed.with(put.damaged()).covers(must) {
-                self.fail(now, number, out);
-                continue;
-            }
-            for column in damaged.columns() {
-                let reason = Reason::Repair { of: number, column };
-                let is_open = self.gets.values().any(|get| get.reason == reason)
-                    || self.puts.values().any(|put| put.reason == reason);
-                match has_it.without(unfit).columns().next() {
-                    _ if is_open => {}
-                    Some(source) => self.get(now, extent, (source, reason), out),
-                    None if has_it != Mask::default() => self.broken.insert(column),
-                    // Another column is yet to answer.
-                    None => {}
-                }
-            }
+        // One that has done it and is not asked any more is about to be dropped.
+        let is_done = put.confirmed.common(must) != Mask::default();
+        if self.made.is(Mistake::FailAtOnce) && !is_done && have_answered.covers(must) {
+            return self.fail(number, out);
+        }
+        let fit = has_it.columns().find(|source| !put.lacks(*source, whole));
+        let to_mend = put.damage.iter().filter(|(column, _)| !self.given_up.with(self.broken).has(*column));
+        for &(column, extent) in to_mend {
+            // What has no part of the write leaves the column what it was.
+            let others = sources.common(have_answered).columns();
+            let units = others
+                .filter(|source| *source != column && put.tries < TRIES && !put.lacks(*source, extent))
+                .min_by_key(|source| put.has_part(*source));
+            let (source, extent, how) = match (fit, units) {
+                (Some(source), _) => (source, whole, Mend::Whole),
+                (None, Some(source)) => (source, extent, Mend::Units),
+                // Another column is yet to answer.
+                (None, None) if !have_answered.covers(sources.with(must)) => continue,
+                (None, None) if has_it != Mask::default() => return self.broken.insert(column),
+                (None, None) if is_done => continue,
+                (None, None) => return self.fail(number, out),
+            };
+            return self.get(now, extent, (source, Reason::Repair { of: number, column, how }), out);
         }
     }
 
-    /// No column in sync could do a write. Where they are not damaged in the same units, they have what each lacks.
-    fn fail(&mut self, now: Instant, number: u64, out: &mut Outputs<P>) {
+    /// A unit that has to be read for a write is damaged at all columns in sync.
+    fn fail(&mut self, number: u64, out: &mut Outputs<P>) {
         let unit = self.size.unit_bytes;
         let Some(put) = self.puts.get_mut(&number) else { return };
         (put.is_complete, put.has_failed) = (true, true);
-        let whole = put.extent.whole(unit);
-        let has = |column: u8, extent: Extent| {
-            !put.damage
-                .iter()
-                .any(|(other, damaged)| *other == column && damaged.whole(unit).overlaps(extent))
-        };
         let is_elsewhere = |&(column, extent): &(u8, Extent)| {
-            put.damaged().columns().any(|other| other != column && has(other, extent.whole(unit)))
+            put.damaged().columns().any(|other| other != column && !put.lacks(other, extent))
         };
-        let is_last = put.is_second || self.made.is(Mistake::FailAtOnce);
-        let may_help = !is_last && put.damage.iter().any(is_elsewhere);
-        let of_none = put.damage.iter().filter(|damage| !is_elsewhere(damage));
-        let lost: Vec<Extent> = of_none.map(|(_, extent)| extent.whole(unit)).collect();
-        match put.reason {
-            Reason::Command(token) if may_help => {
-                let Put { extent, payload, origin, .. } = put.clone();
-                self.compares.insert(token, Write { extent, payload, origin });
-                self.verify(now, token, whole, out);
-            }
-            reason => {
-                for &(column, extent) in &put.damage {
-                    out.push(Output::Damaged { column, extent, is_repaired: false });
-                }
-                if let Reason::Command(token) = reason {
-                    refuse(token, CommandError::Damaged, out);
-                }
-            }
+        let mut lost = put.damage.clone();
+        lost.retain(|damage| put.tries >= TRIES || !is_elsewhere(damage));
+        for &(column, extent) in &lost {
+            out.push(Output::Damaged { column, extent, is_repaired: false });
+        }
+        if let Reason::Command(token) = put.reason {
+            refuse(token, CommandError::Damaged, out);
         }
         // The column being filled may have done it. What all others have lost it has as well as it had.
         if let Some(fill) = &mut self.fill {
+            let whole = put.extent.whole(unit);
             let mut parts: Extents = [whole].into_iter().collect();
-            lost.into_iter().for_each(|extent| parts.remove(extent));
+            lost.into_iter().for_each(|(_, extent)| parts.remove(extent));
             fill.todo.extend(parts.iter());
             fill.copied.remove(whole);
             fill.untold.remove(whole);

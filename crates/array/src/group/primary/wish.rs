@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::mem;
 
-use cards_core::{Instant, NodeId};
+use cards_core::{Duration, Instant, NodeId};
 use cards_layout::format::Uuid;
 
 use super::fill::FillStep;
@@ -54,25 +54,27 @@ impl<P: Clone> Primary<P> {
         self.harden_targets(harden).has(column) && !harden.confirmed.has(column)
     }
 
-    /// The own disk neither answers nor fails, for so long that another primary would have dropped the column, and another column in sync, which is
-    /// there, has everything.
-    pub(in crate::group) fn hangs(&self, now: Instant) -> bool {
-        let is_late = |since: Instant| since + self.timing.begin_timeout() < now;
+    /// The own disk has not answered for so long what it was asked, or a flush for as long as any other disk may take for one.
+    fn owes(&self, now: Instant, limit: Duration) -> bool {
+        let own = self.own;
+        let is_late = |since: Instant| since + limit < now;
         let is_late_flush = |since: Instant| since + self.timing.flush_timeout() < now;
-        let has_not = |put: &Put<P>| {
-            let own = self.own;
-            put.targets.has(own) && !put.confirmed.has(own) && !put.damaged().has(own)
-        };
-        let hangs = self.is_stuck(now, self.own)
+        let has_not =
+            |put: &Put<P>| put.targets.has(own) && !put.confirmed.has(own) && !put.damaged().has(own);
+        let reads = |get: &Get| get.from == own && get.repair.is_none();
+        self.is_awaited(own) && is_late(self.stage_since)
             || self.puts.values().any(|put| is_late(put.since) && has_not(put))
-            || self
-                .gets
-                .values()
-                .any(|get| is_late(get.since) && get.from == self.own && get.repair.is_none())
+            || self.gets.values().any(|get| is_late(get.since) && reads(get))
             || self
                 .hardens
                 .values()
-                .any(|harden| is_late_flush(harden.since) && self.awaits_flush(harden, self.own));
+                .any(|harden| is_late_flush(harden.since) && self.awaits_flush(harden, own))
+    }
+
+    /// The own disk neither answers nor fails, for so long that another primary would have dropped the column, and another column in sync, which is
+    /// there, has everything.
+    pub(in crate::group) fn hangs(&self, now: Instant) -> bool {
+        let hangs = self.owes(now, self.timing.begin_timeout());
         let is_sound = |column: &u8| {
             self.is_open() || self.reports.get(column).is_some_and(|report| report.memory > Memory::Lossy)
         };
@@ -144,12 +146,16 @@ impl<P: Clone> Primary<P> {
 
     /// Whether a column, whose node answers, does not end what a term begins with: its disk may never do so.
     pub(super) fn is_stuck(&self, now: Instant, column: u8) -> bool {
-        let is_awaited = match self.stage {
+        self.is_awaited(column) && self.stage_since + self.timing.begin_timeout() < now
+    }
+
+    /// The column has yet to do what a term begins with.
+    fn is_awaited(&self, column: u8) -> bool {
+        match self.stage {
             Stage::Sealing => !self.reports.contains_key(&column),
             Stage::Opening => !self.opened.has(column),
             _ => false,
-        };
-        is_awaited && self.stage_since + self.timing.begin_timeout() < now
+        }
     }
 
     /// A column in sync is dropped, if one has to be and may be.
@@ -168,6 +174,11 @@ impl<P: Clone> Primary<P> {
         // What another one may have lost such a column does not have either.
         let outdated = self.outdated.common(gone).columns().next();
         let column = outdated.or_else(|| gone.columns().next())?;
+        // The own disk may hang, too, and for ever: then the other one goes on when it is back, since it has all that was acknowledged.
+        let is_last = sync.without(own_bit).count() == 1;
+        if is_last && !self.broken.has(column) && self.owes(now, self.timing.silence()) {
+            return None;
+        }
         let answer = |column: &u8| self.reports.get(column).filter(|_| !silent.has(*column));
         // The own column may have been made the same as a sound one meanwhile.
         let memories =

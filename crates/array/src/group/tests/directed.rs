@@ -973,6 +973,23 @@ fn what_rots_at_all_columns_fails_until_it_is_written_anew() {
     assert!(unreadable > 0, "no client has met it");
 }
 
+/// A unit is lost at all columns, and the next one at one of them only.
+#[test]
+fn what_is_behind_a_unit_that_no_column_has_is_repaired_all_the_same() {
+    for seed in 0..20 {
+        let (mut world, primary) = serving(seed, 2, None);
+        world.clients_rest = true;
+        world.run(world.now + 100 * MS);
+        (0..2).for_each(|node| world.rots(node, 2));
+        world.rots(seed as usize % 2, 4);
+        let extent = Extent { offset: 2, length: 4 };
+        world.with(primary, |group, now| group.command(now, Token(1 << 40), Command::Verify { extent }));
+        world.run(world.now + 100 * MS);
+        let is_rotten = world.nodes.iter().any(|node| node.media.rotten[4]);
+        assert_eq!((is_rotten, world.counts.unrepaired), (false, 2), "seed {seed}");
+    }
+}
+
 /// A write of parts of two units finds one damaged at each column: each has what the other lacks.
 #[test]
 fn what_rots_here_at_one_column_and_there_at_another_fails_no_write() {
@@ -1000,6 +1017,77 @@ fn rots_crosswise(world: &mut World) {
     world.rots(0, 0);
     (1..world.nodes.len()).for_each(|node| world.rots(node, 2));
     world.clients_rest = false;
+}
+
+/// A write has to read two units. It is done at one column, and rots there at once: each unit is damaged somewhere, and none everywhere.
+fn rots_when_done(world: &mut World, doer: usize, is_same: bool) {
+    let lacks = if is_same { [0, 0] } else { [0, 2] };
+    (0..2).for_each(|other| world.rots((doer + 1 + other) % 3, lacks[other]));
+    let primary = usize::from(world.register.primary.node.0);
+    let extent = Extent { offset: 1, length: 2 };
+    let write = Command::Write { extent, payload: [7, 8].into(), origin: None };
+    world.with(primary, |group, now| group.command(now, Token(1 << 40), write));
+    let until = world.now + 100 * MS;
+    while world.nodes[doer].media.current[1] != 7 && world.now < until {
+        world.run(world.now + MS / 50);
+    }
+    assert!(world.now < until, "it is not done");
+    let rots: &[usize] = if is_same { &[2] } else { &[0, 2] };
+    rots.iter().for_each(|unit| world.rots(doer, *unit));
+}
+
+/// Nobody has all units of a write, and each unit is somewhere: no column loses its place.
+#[test]
+fn what_rots_in_different_units_of_a_write_costs_no_column_its_place() {
+    for seed in 0..60 {
+        let (mut world, _) = serving(seed, 3, None);
+        world.clients_rest = true;
+        world.run(world.now + 100 * MS);
+        let epoch = world.register.term.epoch;
+        rots_when_done(&mut world, seed as usize % 3, seed % 2 == 0);
+        world.run(world.now + 200 * MS);
+        assert_eq!((&world.wrong, world.register.term.epoch), (&None, epoch), "seed {seed}");
+        let all = world.nodes.iter().map(|node| &node.media.current[1..3]);
+        assert!(all.into_iter().all(|values| *values == [7, 8]), "seed {seed}");
+        world.scrub();
+        assert_eq!((&world.wrong, world.register.term.epoch), (&None, epoch), "seed {seed}");
+        assert!(world.nodes.iter().all(|node| node.media.rotten == [false; UNITS]), "seed {seed}");
+    }
+}
+
+/// Clients write, what was just done rots, and some node dies while columns are mended unit by unit.
+#[test]
+fn a_command_that_is_mended_unit_by_unit_is_not_done_twice_whoever_dies_meanwhile() {
+    let mut repaired = 0;
+    for seed in 0..120 {
+        let (mut world, primary) = serving(seed, 3, None);
+        let dies = (primary + seed as usize % 3) % 3;
+        for _ in 0..3 {
+            world.clients_rest = true;
+            world.run(world.now + 60 * MS);
+            let doer = seed as usize / 3 % 3;
+            let before = world.nodes[doer].media.current;
+            (0..2).for_each(|other| world.rots((doer + 1 + other) % 3, 0));
+            world.clients_rest = false;
+            let until = world.now + 100 * MS;
+            while world.nodes[doer].media.current[..4] == before[..4] && world.now < until {
+                world.run(world.now + MS / 20);
+            }
+            world.rots(doer, 2);
+            world.run(world.now + seed / 9 % 12 * MS / 2);
+            world.crash(dies, false);
+            world.run(world.now + 150 * MS);
+            world.start(dies);
+            world.run(world.now + 600 * MS);
+        }
+        world.clients_rest = false;
+        world.run(world.now + 1000 * MS);
+        world.judge_end();
+        world.scrub();
+        assert_eq!(world.wrong, None, "seed {seed}");
+        repaired += world.counts.repaired;
+    }
+    assert!(repaired > 0);
 }
 
 /// The same, and the primary dies or leaves, or a column leaves or comes back, while that is compared.
@@ -1331,6 +1419,40 @@ fn a_primary_whose_disk_answers_again_goes_on_if_nobody_has_taken_over() {
         world.dead = Some(1 - primary);
         world.crash(1 - primary, false);
         world.run(world.now + 50 * LEASE);
+        let writes = world.counts.writes;
+        world.run(world.now + 10 * LEASE);
+        assert_eq!(world.wrong, None, "seed {seed}");
+        assert!(world.counts.writes > writes, "seed {seed}: nobody serves, {:?}", world.register);
+    }
+}
+
+/// Neither disk does anything. The primary's own never does again; the other one does after a while, and has all that was acknowledged.
+#[test]
+fn a_primary_whose_disk_hangs_drops_no_column_that_could_go_on() {
+    for seed in 0..16 {
+        let (mut world, primary) = serving(seed, 2, None);
+        world.stall(primary, NEVER, seed % 4 / 2 * 2);
+        let for_so_long = world.now + (3 + seed / 4) * LEASE;
+        world.stall(1 - primary, for_so_long, 0);
+        world.run(world.now + 60 * LEASE);
+        let writes = world.counts.writes;
+        world.run(world.now + 10 * LEASE);
+        assert_eq!(world.wrong, None, "seed {seed}");
+        assert!(world.counts.writes > writes, "seed {seed}: nobody serves, {:?}", world.register);
+    }
+}
+
+/// The same, and the other one's node is not heard of for a moment.
+#[test]
+fn a_primary_whose_disk_hangs_waits_for_a_column_that_is_away_for_a_moment() {
+    for seed in 0..16 {
+        let (mut world, primary) = serving(seed, 2, None);
+        world.stall(primary, NEVER, 0);
+        world.run(world.now + LEASE);
+        world.cuts.extend([(0, 1), (1, 0)]);
+        world.run(world.now + LEASE);
+        world.cuts.clear();
+        world.run(world.now + 60 * LEASE);
         let writes = world.counts.writes;
         world.run(world.now + 10 * LEASE);
         assert_eq!(world.wrong, None, "seed {seed}");

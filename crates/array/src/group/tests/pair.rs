@@ -441,12 +441,17 @@ fn a_column_that_is_not_sealed_for_a_term_takes_nothing_of_it() {
     assert_eq!(pair.open.iter().map(|(_, work)| work).collect::<Vec<_>>(), [&Work::Read { extent }]);
 }
 
-/// A copy is no command. One that may make or undo a command costs the column what it remembers, until it is told which ones count.
+/// A copy is no command. One that may make or undo a command costs the column what it remembers, until it is told which ones count, or has all of
+/// the command that this was a part of.
 #[test]
 fn a_column_forgets_by_a_doubtful_copy_and_by_no_other_one() {
-    for (doubtful, is_open, memory) in
-        [(false, false, Memory::Intact), (true, false, Memory::Restarted), (true, true, Memory::Intact)]
-    {
+    for (doubtful, is_open, rest, memory) in [
+        (false, false, None, Memory::Intact),
+        (true, false, None, Memory::Restarted),
+        (true, true, None, Memory::Restarted),
+        (true, true, Some(0), Memory::Intact),
+        (true, true, Some(1), Memory::Restarted),
+    ] {
         let mut pair = Pair::new(THERE, GroupTiming::default());
         let mut map = pair.map.clone();
         let seal = |pair: &mut Pair, map: &Map| {
@@ -472,9 +477,49 @@ fn a_column_forgets_by_a_doubtful_copy_and_by_no_other_one() {
         let (number, floor, payload, missed, origin) = (1, 0, 0, false, None);
         pair.hear(Message::Put { term, number, floor, extent, payload, missed, doubtful, origin });
         assert_eq!(pair.said(), [Message::PutDone { term, number, marks: Marks(0) }]);
+        if let Some(unit) = rest {
+            let (number, doubtful, extent) = (2, false, Extent { offset: unit * UNIT, length: 512 });
+            pair.hear(Message::Put { term, number, floor, extent, payload, missed, doubtful, origin });
+            assert_eq!(pair.said(), [Message::PutDone { term, number, marks: Marks(0) }]);
+        }
         map = map.confirmed(map.primary).unwrap();
-        assert_eq!(seal(&mut pair, &map), memory, "doubtful: {doubtful}, open: {is_open}");
+        assert_eq!(seal(&mut pair, &map), memory, "doubtful: {doubtful}, open: {is_open}, rest: {rest:?}");
+        // What it has forgotten it knows again when it is told.
+        open(&mut pair, map.term);
+        map = map.confirmed(map.primary).unwrap();
+        assert_eq!(seal(&mut pair, &map), Memory::Intact);
     }
+}
+
+/// The other column cannot read a unit for a write, and the own one, which has done it, has rotted in another one meanwhile.
+#[test]
+fn a_unit_from_a_column_that_has_done_a_write_is_a_part_of_it() {
+    let mut pair = Pair::serving(GroupTiming::default());
+    pair.reads = false;
+    let term = pair.map.term;
+    let unit = |unit: u64| Extent { offset: unit * UNIT, length: UNIT };
+    let extent = Extent { offset: 6 * UNIT + 512, length: 2 * UNIT };
+    pair.group.command(pair.now, Token(1), Command::Write { extent, payload: 3, origin: None });
+    pair.settle();
+    let puts = |pair: &mut Pair| {
+        let said = pair.said();
+        let [Message::Put { number, extent, payload, doubtful, .. }] = said[..] else { panic!("{said:?}") };
+        (number, (extent, payload, doubtful))
+    };
+    let (number, write) = puts(&mut pair);
+    pair.hear(Message::Damaged { term, number, extent: unit(6) });
+    pair.has_read(Extent { offset: 6 * UNIT, length: 3 * UNIT }, Err(WorkError::Damaged(unit(8))));
+    pair.has_read(unit(6), Ok(Some(5)));
+    let (repair, part) = puts(&mut pair);
+    assert_eq!(part, (unit(6), 5, true));
+    pair.hear(Message::PutDone { term, number: repair, marks: Marks(0) });
+    let (again, rest) = puts(&mut pair);
+    assert_eq!((rest, write), ((extent, 3, false), (extent, 3, false)));
+    // What is late of the first time says nothing.
+    pair.hear(Message::Damaged { term, number, extent: unit(6) });
+    assert_eq!((pair.said(), &pair.done[..]), (Vec::new(), &[][..]));
+    pair.hear(Message::PutDone { term, number: again, marks: Marks(0) });
+    assert_eq!((&pair.done[..], &pair.proposed[..]), (&[Token(1)][..], &[][..]));
 }
 
 #[test]
