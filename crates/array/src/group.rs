@@ -114,6 +114,8 @@ pub struct Group<P> {
     rank: u32,
     /// The register is not read before.
     look_after: Instant,
+    /// The last primary that has said that it serves no more, in which term, and when that was heard.
+    left: Option<(Member, Term, Instant)>,
     /// The term of the last map that the register was found to hold.
     known: Term,
     /// The last term in which this process was primary and gave it up, or another one was it: no map up to this one is led, however late it comes.
@@ -172,6 +174,7 @@ impl<P: Clone> Group<P> {
             change: None,
             rank: 0,
             look_after: now,
+            left: None,
             known: Term::default(),
             retired: None,
             outlived: None,
@@ -410,9 +413,16 @@ impl<P: Clone> Group<P> {
         self.settle(now);
     }
 
-    /// When the register is asked for a new primary: the present one has not been heard of for a promise.
+    /// When the register is asked for a new primary: the present one has not been heard of for a promise, or has said that it serves no more.
     fn looks_at(&self) -> Instant {
-        self.look_after.max(self.column.heard + self.patience() + self.timing.rank_delay * self.rank)
+        let missed = self.column.heard + self.patience();
+        let left = self.column.sealed.as_ref().and_then(|map| self.left_at(map)).unwrap_or(Instant::NEVER);
+        self.look_after.max(missed.min(left) + self.timing.rank_delay * self.rank)
+    }
+
+    /// When this map's primary said that it serves no more, if it has.
+    fn left_at(&self, map: &Map) -> Option<Instant> {
+        self.left.filter(|(member, term, _)| (*member, *term) == (map.primary, map.term)).map(|(.., at)| at)
     }
 
     /// The column behind the primary's looks at once, and the others in the order of the map.
@@ -474,6 +484,7 @@ impl<P: Clone> Group<P> {
             | Message::CaughtUp { .. } => self.column.request(from, message, &mut self.out),
             Message::Resigned { member, term } => {
                 self.column.promise.release(member, term);
+                self.left = Some((member, term, now));
                 self.column.go_on_sealing(now, false, &mut self.out);
             }
             Message::HandOver(map) => {
@@ -635,7 +646,9 @@ impl<P: Clone> Group<P> {
     fn claim(&mut self, now: Instant, map: Map) {
         // No other process of this node is the primary any more, nor will be: either it is over, or this one was named wrongly.
         let is_own = map.primary.node == self.me.node;
-        let is_silent = is_own || self.column.heard + self.patience() <= now;
+        let is_missed = self.column.heard + self.patience() <= now;
+        let has_left = self.left_at(&map).is_some();
+        let is_silent = is_own || is_missed || has_left;
         let is_promised = self.column.promise.blocks(now, self.me.node).is_some()
             && !self.made.is(Mistake::SealWithinPromise);
         if !is_silent || is_promised || self.column.failed || self.column.outdated.is_some() {
@@ -658,10 +671,11 @@ impl<P: Clone> Group<P> {
             // The column was sealed for that one's map a promise ago, or longer. Since then it has promised nothing to an earlier primary,
             // whose right was over a promise later, and leases that this one had granted by then, a grace after that.
             let (promise, grace) = (self.timing.promise(), self.timing.grace);
-            let are_over = grace <= promise || self.column.sealed_since + promise + grace <= now;
+            let are_over =
+                is_missed && (grace <= promise || self.column.sealed_since + promise + grace <= now);
             self.outlived =
                 self.column.sealed.as_ref().filter(|_| are_over && !is_own).map(|sealed| sealed.primary.node);
-            let (from, silent) = (map.primary, now.since(self.column.heard));
+            let (from, silent) = (map.primary, (!has_left).then(|| now.since(self.column.heard)));
             self.propose(next, Some(Change::TookOver { from, silent }));
         }
     }

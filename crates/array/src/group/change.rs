@@ -36,8 +36,8 @@ pub enum Change {
     TookOver {
         /// The last primary: of this node, if that was started anew.
         from: Member,
-        /// Nothing was heard of it for so long.
-        silent: Duration,
+        /// Nothing was heard of it for so long. None: it has said that it serves no more, because its disk has failed or does not answer.
+        silent: Option<Duration>,
     },
     /// This process, the primary, begins anew, as the map says that it has taken over from itself.
     BegunAnew {

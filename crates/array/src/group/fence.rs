@@ -70,10 +70,10 @@ impl GroupTiming {
     }
 
     /// A column that does not answer a flush for so long is dropped, although its node answers. A sound disk may take seconds, if much was written
-    /// before.
+    /// before; and the client, who waits for 30 s, is to get its answer of another one if the disk is the primary's own.
     #[must_use]
     pub fn flush_timeout(&self) -> Duration {
-        self.put_timeout * 15
+        self.put_timeout * 7
     }
 
     /// The pause between beacons.

@@ -52,10 +52,11 @@ fn told(record: &GroupVolume, change: &Change, me: Member, name: impl Fn(NodeId)
             (Kind::Moved, own.clone(), format!("{own} was started anew, and goes on as the primary"), true)
         }
         Change::TookOver { from, silent } => {
-            let (from, seconds) = (name(from.node), silent.as_secs_f64());
-            let text = format!(
-                "{own} is the primary in the place of {from}, of which it has heard nothing for {seconds:.1} s"
-            );
+            let cause = match silent {
+                Some(silent) => format!("of which it has heard nothing for {:.1} s", silent.as_secs_f64()),
+                None => "whose disk has failed or does not answer".into(),
+            };
+            let text = format!("{own} is the primary in the place of {}, {cause}", name(from.node));
             (Kind::Moved, own, text, true)
         }
         Change::BegunAnew { has_forgotten } => {
@@ -162,7 +163,7 @@ mod tests {
                 "copy n2:fast is in sync again: 3 MiB copied in 1.2 s",
             ),
             (
-                Change::TookOver { from: member(2), silent: seconds(2.26) },
+                Change::TookOver { from: member(2), silent: Some(seconds(2.26)) },
                 Kind::Moved,
                 "n1",
                 "n1 is the primary in the place of n2, of which it has heard nothing for 2.3 s",

@@ -1426,6 +1426,24 @@ fn a_primary_whose_disk_answers_again_goes_on_if_nobody_has_taken_over() {
     }
 }
 
+/// A primary whose disk fails says that it serves no more: nobody waits until it is missed.
+#[test]
+fn a_primary_whose_disk_fails_is_replaced_at_once() {
+    for seed in 0..20 {
+        let (mut world, primary) = serving(seed, 2 + seed as usize % 2, None);
+        world.nodes[primary].disk_fails = true;
+        world.run(world.now + LEASE);
+        let next = usize::from(world.register.primary.node.0);
+        assert_ne!(next, primary, "seed {seed}");
+        let writes = world.counts.writes;
+        // Writes wait for the grace of cards.
+        world.run(world.now + 3 * LEASE);
+        assert!(world.counts.writes > writes, "seed {seed}");
+        world.run(world.now + 5 * LEASE);
+        assert_eq!(world.wrong, None, "seed {seed}");
+    }
+}
+
 /// Neither disk does anything. The primary's own never does again; the other one does after a while, and has all that was acknowledged.
 #[test]
 fn a_primary_whose_disk_hangs_drops_no_column_that_could_go_on() {
