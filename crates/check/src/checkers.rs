@@ -61,7 +61,7 @@ pub(crate) use counters::counters;
 pub(crate) use exclusion::exclusion;
 pub(crate) use heard::heard;
 pub(crate) use hints::stale_hints;
-pub(crate) use leaks::leaks;
+pub(crate) use leaks::{answers_are_kept, leaks};
 pub(crate) use mirrors::mirrors;
 pub(crate) use single_flight::single_flight;
 pub(crate) use wake_ups::{all_woken, unanswered};

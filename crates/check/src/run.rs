@@ -215,6 +215,11 @@ pub fn run(options: Options, trace: Trace) -> Result<Report, Failure> {
     }
     let end = run.world.now() + lease + run.options.world.peer_timeout * 4 + SETTLE;
     run.until(&mut actors, end)?;
+    // A slow disk has just cost a column its place, and a card its lease: what that was answered is kept until nobody can ask for it.
+    if checkers::answers_are_kept(&run) {
+        let end = run.world.now() + disk_wait * 2 + SETTLE;
+        run.until(&mut actors, end)?;
+    }
     run.verdict()
 }
 

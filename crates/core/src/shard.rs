@@ -123,8 +123,6 @@ pub struct Shard {
     closing: bool,
     up: Vec<bool>,
     free_of: Vec<u16>,
-    /// When this shard has had a message of each node last.
-    heard: Vec<Instant>,
     load_of: Vec<u32>,
     timers: Timers,
     last_request: u64,
@@ -168,7 +166,6 @@ impl Shard {
             closing: false,
             up: vec![false; nodes],
             free_of: vec![u16::MAX; nodes],
-            heard: vec![Instant(0); nodes],
             load_of: vec![0; nodes],
             timers: Timers::default(),
             last_request: config.incarnation << 20,
@@ -533,7 +530,6 @@ impl Shard {
             return;
         }
         self.free_of[usize::from(from.0)] = message.free;
-        self.heard[usize::from(from.0)] = self.now;
         self.hear(from, message.volume, message.through);
         // A confirmation is no such word: it names the card that was asked, whichever its node has.
         if let Body::Acquire { generation, .. }
@@ -648,7 +644,6 @@ impl Shard {
         let nodes = self.up.len().max(usize::from(placement.bound()));
         self.up.resize(nodes, false);
         self.free_of.resize(nodes, u16::MAX);
-        self.heard.resize(nodes, Instant(0));
         let limits = self.limits.with_caches(nodes, self.cache.capacity());
         self.config.limits = limits;
         self.volumes.values_mut().flat_map(|v| &mut v.primary).for_each(|p| p.directory.limit(&limits));

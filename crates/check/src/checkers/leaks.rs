@@ -23,6 +23,12 @@ pub(crate) fn leaks(run: &Run) -> Result<u64, String> {
     Ok(judged)
 }
 
+/// Some primary keeps what it has answered to a card that is gone.
+pub(crate) fn answers_are_kept(run: &Run) -> bool {
+    let shards = run.running_nodes().into_iter().flat_map(|node| run.world.shards(node));
+    shards.filter_map(cards_core::Shard::next_timeout).any(|(_, timer)| matches!(timer, Timer::Answers(_)))
+}
+
 fn shards(run: &Run, node: NodeId) -> Result<(), String> {
     for (number, shard) in run.world.shards(node).enumerate() {
         if !shard.is_quiet() {

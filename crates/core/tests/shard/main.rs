@@ -129,33 +129,6 @@ fn a_late_answer_is_asked_of_the_disk_node_as_well_and_the_first_counts() {
     }
 }
 
-/// A node that answers other questions does not stand still: what it owes may wait for the disk itself, which the primary would read twice.
-#[test]
-fn a_node_that_speaks_is_waited_for_longer() {
-    let mut c = Cluster::new(Setup { hedge: true, capacity: 64, ..SETUP });
-    let placement = c.setup.placement();
-    let mut at_home = (0..).filter(|&block| placement.home(BlockId::new(V, block)) == NodeId(2));
-    let mut spoken = |c: &mut Cluster| {
-        let block = at_home.next().unwrap();
-        c.read(2, block);
-        c.read(1, block);
-        at_home.next().unwrap()
-    };
-    let late = [(); 20].map(|()| spoken(&mut c))[19];
-    assert_eq!(c.nodes[1].read(c.now, Token(7), BlockId::new(V, late)), Read::Pending);
-    c.drain(1);
-    let asked = c.now;
-    c.wire.clear();
-    while c.stats(1).retries == 0 {
-        c.now = c.now + Duration::from_millis(1);
-        spoken(&mut c);
-        c.now = c.nodes[1].next_timeout().unwrap().0.max(c.now);
-        c.give(1, Input::Timeout);
-        c.run();
-    }
-    assert_eq!((c.stats(1).hedged, c.now.since(asked)), (0, PEER_TIMEOUT * 4));
-}
-
 /// The disk node is asked because a holder is late, and its disk fails. The holder may answer yet; what it says counts.
 #[test]
 fn a_disk_that_fails_does_not_fail_a_read_that_a_late_peer_can_answer() {

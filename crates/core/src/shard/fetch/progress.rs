@@ -36,12 +36,13 @@ impl Shard {
             // The answer is arriving: its end, or its failure, will be told.
             let asked = fetch.state;
             self.wait_in(request, asked);
-        } else if let (State::Asked(node), Some(asked_at), false) =
-            (fetch.state, fetch.asked_at, fetch.from_disk_node)
-            && let Some(until) = self.patient_until(node, asked_at)
+        } else if let Some(patient_until) = fetch.asked_at.map(|at| at + self.timing.peer)
+            && self.now < patient_until
+            && !fetch.from_disk_node
+            && !fetch.hedged
         {
-            self.hedge(request, until, self.heard_of(node) > asked_at);
-        } else if let Some(fetch) = self.fetches.get_mut(request) {
+            self.hedge(request, patient_until);
+        } else {
             self.stats.retries += 1;
             // Whoever waited for a lock has asked nobody for the block.
             fetch.from_disk_node |= fetch.state != State::AwaitingLock;
@@ -49,21 +50,9 @@ impl Shard {
         }
     }
 
-    fn heard_of(&self, node: NodeId) -> Instant {
-        self.heard.get(usize::from(node.0)).copied().unwrap_or(Instant(0))
-    }
-
-    /// Until when a node that was asked for a block is waited for: longer while it speaks, as one does that waits for the disk itself. A
-    /// primary that is asked instead reads once more what that node has just received.
-    fn patient_until(&self, node: NodeId, asked_at: Instant) -> Option<Instant> {
-        let (peer, most) = (self.timing.peer, self.timing.primary);
-        let until = (self.heard_of(node).max(asked_at) + peer).min(asked_at + most);
-        (self.now < until).then_some(until)
-    }
-
     /// Who was asked is late: the primary is asked as well, if that may be, and whoever answers first is heard.
-    fn hedge(&mut self, request: RequestId, patient_until: Instant, speaks: bool) {
-        let may = self.config.hedge && !speaks && self.pace.hedge();
+    fn hedge(&mut self, request: RequestId, patient_until: Instant) {
+        let may = self.pace.hedge();
         let Some(fetch) = self.fetches.get_mut(request) else { return };
         if !may {
             return fetch.wake_at(patient_until.min(fetch.give_up), &mut self.timers);
