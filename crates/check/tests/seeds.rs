@@ -78,7 +78,7 @@ fn mirrors_lose_and_repeat_nothing_and_nothing_stale_is_read() {
 #[test]
 fn what_a_driver_of_mirrors_does_wrong_is_found() {
     for (mistake, seed) in [
-        (DriverMistake::IgnoreOrigins, 47),
+        (DriverMistake::IgnoreOrigins, 124),
         (DriverMistake::IgnoreRight, 1),
         (DriverMistake::ForgetAcquainted, 85),
         (DriverMistake::ForgetLife, 329),
