@@ -208,9 +208,10 @@ impl Warm {
                     Some(format!("{failed} blocks could not be read; see `cards status` at the disk node"));
             }
         }
-        let cached = match &self.how.nodes {
-            None => client.volume(&self.volume).ok().map(|volume| volume.cached_blocks),
-            Some(_) => None,
+        // After a signal nobody waits for a daemon that may stand still.
+        let cached = match (&self.how.nodes, signal) {
+            (None, None) => client.volume(&self.volume).ok().map(|volume| volume.cached_blocks),
+            _ => None,
         };
         let silent = missing.into_iter().map(|LeftOut { node, reason }| outcome::NodeOutcome {
             node,
