@@ -5,6 +5,7 @@
 //! each other again.
 
 use cards_core::{Duration, Instant, IoError, NodeId, PgId};
+use cards_world::LATE_NEWS;
 
 use crate::options::Options;
 
@@ -57,6 +58,9 @@ struct Reason {
 impl Errors {
     pub(crate) fn new(options: &Options) -> Self {
         let grace = options.world.lease * 3 + options.world.peer_timeout * 10 + Duration::from_secs(1);
+        // Who has not heard which node is the primary asks the last one.
+        let is_late = options.world.mirrors.iter().any(|mirror| mirror.late_news > 0);
+        let grace = if is_late { grace + LATE_NEWS } else { grace };
         Self {
             failures: Vec::new(),
             reasons: Vec::new(),

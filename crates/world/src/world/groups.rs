@@ -33,7 +33,7 @@ use crate::node::{Alarm, Unit};
 const NEWS: Duration = Duration::from_millis(60);
 
 /// ... or, if the news are late, within this.
-const LATE_NEWS: Duration = Duration::from_millis(2_500);
+pub const LATE_NEWS: Duration = Duration::from_millis(2_500);
 
 /// Sectors that are copied, or compared with their checksums, at a time.
 pub(super) const COPY: u64 = 16;
