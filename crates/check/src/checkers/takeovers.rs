@@ -175,9 +175,10 @@ impl Takeovers {
         }
     }
 
-    /// A node dies.
+    /// A node dies. What it had for itself it has no more, in whichever term: the next life begins anew.
     pub(super) fn died(&mut self, node: NodeId) {
         self.held.retain(|_, held| held.node != node);
+        self.claims.retain(|_, holder| *holder != node);
         self.alone.retain(|&(_, alone), _| alone != node);
     }
 
