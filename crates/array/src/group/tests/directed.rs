@@ -48,6 +48,15 @@ fn each_serves(world: &mut World) {
     world.judge_whole();
 }
 
+/// In the end somebody serves, and nothing was wrong.
+fn goes_on(world: &mut World, seed: u64) {
+    world.run(world.now + 60 * LEASE);
+    let writes = world.counts.writes;
+    world.run(world.now + 10 * LEASE);
+    assert_eq!(world.wrong, None, "seed {seed}");
+    assert!(world.counts.writes > writes, "seed {seed}: nobody serves, {:?}", world.register);
+}
+
 /// The first of some seeds in which the schedule finds the mistake; without the mistake all are well.
 fn finds(mistake: Mistake, schedule: impl Fn(u64, Option<Mistake>) -> Option<String>) {
     for seed in 0..40 {
@@ -1452,11 +1461,7 @@ fn a_primary_whose_disk_hangs_drops_no_column_that_could_go_on() {
         world.stall(primary, NEVER, seed % 4 / 2 * 2);
         let for_so_long = world.now + (3 + seed / 4) * LEASE;
         world.stall(1 - primary, for_so_long, 0);
-        world.run(world.now + 60 * LEASE);
-        let writes = world.counts.writes;
-        world.run(world.now + 10 * LEASE);
-        assert_eq!(world.wrong, None, "seed {seed}");
-        assert!(world.counts.writes > writes, "seed {seed}: nobody serves, {:?}", world.register);
+        goes_on(&mut world, seed);
     }
 }
 
@@ -1470,11 +1475,7 @@ fn a_primary_whose_disk_hangs_waits_for_a_column_that_is_away_for_a_moment() {
         world.cuts.extend([(0, 1), (1, 0)]);
         world.run(world.now + LEASE);
         world.cuts.clear();
-        world.run(world.now + 60 * LEASE);
-        let writes = world.counts.writes;
-        world.run(world.now + 10 * LEASE);
-        assert_eq!(world.wrong, None, "seed {seed}");
-        assert!(world.counts.writes > writes, "seed {seed}: nobody serves, {:?}", world.register);
+        goes_on(&mut world, seed);
     }
 }
 
