@@ -319,6 +319,13 @@ impl<P: Clone> Group<P> {
         self.settle(now);
     }
 
+    /// The disk of the column answers nothing, as the driver has found, or does again. A group that asks nothing of it does not wait to find
+    /// out: it is left to columns whose disks answer, as when it had waited.
+    pub fn disk_hangs(&mut self, now: Instant, hangs: bool) {
+        self.column.hangs = hangs;
+        self.settle(now);
+    }
+
     /// The changes of the set of columns that placement wants now, instead of those before. The primary carries them out in their
     /// order, one at a time, as soon as the map can change so; what is done already, or cannot be done, is passed over. They are
     /// forgotten when a proposal was not taken: a driver tells them again, as of then.
@@ -509,7 +516,7 @@ impl<P: Clone> Group<P> {
             }
             Message::Here { disk, generation, in_sync_epoch, marks } => {
                 if let Some(primary) = &mut self.primary {
-                    primary.here(from, disk, generation, (in_sync_epoch, marks));
+                    primary.here(now, from, disk, generation, (in_sync_epoch, marks));
                 }
             }
             message => {
@@ -531,7 +538,7 @@ impl<P: Clone> Group<P> {
             if let Some(outdated) = primary.outdated_own().filter(|_| !self.column.failed) {
                 self.column.outdated.get_or_insert(outdated);
             }
-            if self.column.failed || self.column.outdated.is_some() || primary.hangs(now) {
+            if self.column.failed || self.column.outdated.is_some() || primary.hangs(now, &self.column) {
                 self.step_down(now);
                 continue;
             }
@@ -651,7 +658,8 @@ impl<P: Clone> Group<P> {
         let is_silent = is_own || is_missed || has_left;
         let is_promised = self.column.promise.blocks(now, self.me.node).is_some()
             && !self.made.is(Mistake::SealWithinPromise);
-        if !is_silent || is_promised || self.column.failed || self.column.outdated.is_some() {
+        let is_unfit = self.column.failed || self.column.hangs || self.column.outdated.is_some();
+        if !is_silent || is_promised || is_unfit {
             return;
         }
         let mut map = map;

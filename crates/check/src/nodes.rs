@@ -225,7 +225,7 @@ impl Nodes {
             Deed::Die(node) => {
                 if run.phase == Phase::Storm {
                     run.world.models().count(Fault::DeadPrimary);
-                    self.kill(run, workload, node);
+                    self.kill(run, workload, node, false);
                 }
             }
         }
@@ -302,19 +302,20 @@ impl Nodes {
             let times = self.end_rng.range(0, 4) as u32;
             return self.end(run, workload, node, times);
         }
-        self.kill(run, workload, node);
+        self.kill(run, workload, node, false);
     }
 
     /// A process says that it ends, now and so many times more before it does.
     fn end(&mut self, run: &mut Run, workload: &mut Workload, node: NodeId, times: u32) {
         let (now, life) = (run.world.now(), run.world.life(node));
-        let Some(times) = times.checked_sub(1) else { return self.kill(run, workload, node) };
+        let Some(times) = times.checked_sub(1) else { return self.kill(run, workload, node, true) };
         self.ending.insert(node);
         run.world.schedule(now, Action::Leave(node));
         run.later(Duration::from_millis(20), RunDeed::Nodes(Deed::End { node, life, times }));
     }
 
-    fn kill(&mut self, run: &mut Run, workload: &mut Workload, node: NodeId) {
+    /// The process of a node ends, in order or not.
+    fn kill(&mut self, run: &mut Run, workload: &mut Workload, node: NodeId, in_order: bool) {
         let life = run.world.life(node);
         let now = run.world.now();
         run.world.models().count(Fault::Crash);
@@ -342,7 +343,8 @@ impl Nodes {
         if sealed {
             run.world.models().count(if power { Fault::SealedPowerLoss } else { Fault::SealedCrash });
         }
-        run.world.schedule(now, if power { Action::LosePower(node) } else { Action::Crash(node) });
+        let ends = if in_order { Action::End(node) } else { Action::Crash(node) };
+        run.world.schedule(now, if power { Action::LosePower(node) } else { ends });
         self.paused.remove(&node);
         self.ending.remove(&node);
         for at in run.all_nodes().filter(|at| *at != node) {

@@ -351,6 +351,7 @@ impl Managed {
             applied_through: 0,
             filled_rows: 0,
             scrub_row: 0,
+            life: 0,
         };
         self.call(async move |driver| {
             let create = |ticket, store: &mut cards_array::store::Store, now, out: &mut Vec<_>| {

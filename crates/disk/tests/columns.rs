@@ -85,7 +85,8 @@ pub(crate) fn start_again(path: &Path) -> bool {
     there.closed
 }
 
-const RECORD: Record = Record { generation: 3, sealed_epoch: 12, in_sync_epoch: 11, is_lossy: false };
+const RECORD: Record =
+    Record { generation: 3, sealed_epoch: 12, in_sync_epoch: 11, is_lossy: false, life: 10 };
 
 #[test]
 fn a_column_is_made_and_used_while_the_disk_is() {
@@ -220,7 +221,8 @@ fn a_group_finds_after_a_kill_what_it_has_not_released_and_what_was_missed() {
     let after = open(&copy);
     let column_after = column(&after, key);
     let found = column_after.found();
-    assert_eq!(found.record, RECORD, "a process was killed: nothing is lost");
+    let killed = Record { life: 0, ..RECORD };
+    assert_eq!(found.record, killed, "a process was killed: nothing is lost");
     assert_eq!(found.dirty, [region(0), region(1)].into_iter().collect());
     assert_eq!(found.missed, [region(1), region(3)].into_iter().collect());
     assert_eq!(done(&column_after, get(100, 5000)), Ok(Some(vec![1; 5000])));
@@ -237,7 +239,7 @@ fn a_group_finds_after_a_kill_what_it_has_not_released_and_what_was_missed() {
     assert!(after.superblock().closed);
     let found = column(&after, key).found().clone();
     assert!(found.dirty.is_empty(), "{found:?}");
-    assert_eq!((found.missed, found.record), (extents(3 * MIB, 4 * MIB), RECORD));
+    assert_eq!((found.missed, found.record), (extents(3 * MIB, 4 * MIB), killed));
 }
 
 #[test]

@@ -145,7 +145,7 @@ impl Group {
             }
             1 => {
                 let epoch = self.records.len() as u64;
-                let record = Record { generation: 1, sealed_epoch: epoch, in_sync_epoch: 0, is_lossy: false };
+                let record = Record { generation: 1, sealed_epoch: epoch, ..Record::default() };
                 let asked = events();
                 ask(column, Work::SetRecord(record)).await.unwrap();
                 self.records.push((asked, events(), record));

@@ -15,6 +15,8 @@ pub(crate) struct Column {
     disk: Uuid,
     pub(crate) media: Media,
     pub(crate) record: Record,
+    /// The last process has ended in order, and has made everything durable.
+    closed: bool,
     /// Sectors of a region, which is dirty as a whole, and missed as a whole to the next process.
     region: u64,
     /// Writes to each region whose release has not come.
@@ -42,6 +44,7 @@ impl Column {
             disk,
             media,
             record: Record::default(),
+            closed: false,
             region,
             held: vec![0; regions],
             dirty: BTreeSet::new(),
@@ -117,6 +120,9 @@ impl Column {
 
     /// What the next process finds.
     pub(crate) fn open(&mut self) -> Disk {
+        if !std::mem::take(&mut self.closed) {
+            self.record.life = 0;
+        }
         let dirty = self.extents(&self.dirty);
         self.held.fill(0);
         // The group has one release for each range that was dirty.
@@ -166,6 +172,17 @@ impl Column {
             }
         }
         Ok(None)
+    }
+
+    /// The process ends in order, with what was under way.
+    pub(crate) fn close(&mut self, works: impl Iterator<Item = Work<Tags>>) {
+        for work in works {
+            // One that finds damage is not done.
+            let _ = self.apply(&work, 0);
+        }
+        let all = self.media.written();
+        let _ = self.apply(&Work::Sync, all);
+        self.closed = true;
     }
 
     /// The process ends while the work is under way: a part of it is done.

@@ -169,6 +169,8 @@ pub enum Action {
         /// The policy.
         policy: String,
     },
+    /// The process of a node ends in order: its disks are closed.
+    End(NodeId),
     /// The process of a node is to end, and leaves the groups of which it has a column.
     Leave(NodeId),
     /// `at` hears who the primary of a volume is.
@@ -676,6 +678,7 @@ impl<M: Models> World<M> {
             Event::Action(
                 Action::Boot(_)
                 | Action::Crash(_)
+                | Action::End(_)
                 | Action::LosePower(_)
                 | Action::Pause(..)
                 | Action::MovePrimary { .. }
@@ -703,6 +706,7 @@ impl<M: Models> World<M> {
         match action {
             Action::Boot(node) => self.boot(node),
             Action::Crash(node) => self.crash(node),
+            Action::End(node) => self.end(node),
             Action::LosePower(node) => self.lose_power(node),
             Action::Pause(node, until) => {
                 trace!(self, "{node:?} pauses until {until:?}");

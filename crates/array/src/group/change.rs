@@ -15,6 +15,8 @@ pub enum Change {
         column: u8,
         /// Why.
         cause: DropCause,
+        /// It is not let in before so long.
+        rests: Duration,
     },
     /// A column gets every write, and what it has missed is being copied to it. Told once more when that begins anew.
     FillBegun {
@@ -78,6 +80,8 @@ pub enum DropCause {
     Unfit,
     /// Nothing was heard of it for so long.
     Silent(Duration),
+    /// Its disk answers nothing, says its node.
+    Hangs,
     /// It answers, and has not confirmed a write for so long.
     Unconfirmed(Duration),
     /// It answers, and has not read what another column, or a scrub, needs of it for so long.
@@ -86,6 +90,16 @@ pub enum DropCause {
     Unflushed(Duration),
     /// It answers, and did not do what a term begins with for so long.
     Stuck(Duration),
+}
+
+impl DropCause {
+    /// Whether its disk was slow.
+    pub(super) const fn is_slow(&self) -> bool {
+        matches!(
+            self,
+            Self::Hangs | Self::Unconfirmed(_) | Self::Unread(_) | Self::Unflushed(_) | Self::Stuck(_)
+        )
+    }
 }
 
 impl fmt::Display for DropCause {
@@ -98,6 +112,7 @@ impl fmt::Display for DropCause {
             ),
             Self::Unfit => f.write_str("damaged data of it could not be written anew from another copy"),
             Self::Silent(time) => write!(f, "its node said nothing for {:.1} s", time.as_secs_f64()),
+            Self::Hangs => f.write_str("its disk answers nothing; its node answers"),
             Self::Unconfirmed(time) => {
                 write!(f, "it did not confirm a write for {:.1} s; its node answers", time.as_secs_f64())
             }
@@ -134,8 +149,9 @@ mod tests {
         ];
         let timed = timed.map(|cause| cause(time).to_string());
         assert!(timed.iter().all(|text| text.contains(" 2.5 s")), "{timed:?}");
-        let others = [DropCause::Ended, DropCause::Restarted, DropCause::Outdated, DropCause::Unfit];
+        let others =
+            [DropCause::Ended, DropCause::Restarted, DropCause::Outdated, DropCause::Unfit, DropCause::Hangs];
         let all: BTreeSet<_> = others.map(|cause| cause.to_string()).into_iter().chain(timed).collect();
-        assert!(all.len() == 9 && !all.contains(""), "{all:?}");
+        assert!(all.len() == 10 && !all.contains(""), "{all:?}");
     }
 }

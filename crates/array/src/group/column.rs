@@ -68,6 +68,8 @@ pub(super) struct Column {
     is_admitting: bool,
     /// See [`Self::end`].
     pub(super) failed: bool,
+    /// See [`super::Group::disk_hangs`].
+    pub(super) hangs: bool,
     /// It is not in sync, whatever a map says, until it is being filled.
     pub(super) outdated: Option<Outdated>,
     /// When the primary was heard of last.
@@ -135,10 +137,11 @@ impl Column {
             carried: disk.dirty.iter().collect(),
             missed,
             missed_last: 0,
-            origins: Origins::default(),
+            origins: Origins::default().with_life(disk.record.life),
             syncing: BTreeSet::new(),
             is_admitting: false,
             failed: false,
+            hangs: false,
             outdated: None,
             heard: if forgets { Instant(0) } else { now },
             marks: disk.marks,
@@ -154,7 +157,7 @@ impl Column {
     /// Its disk has answered all that it was asked. One that does not would hold up each term that it is let into.
     pub(super) fn rests(&self) -> bool {
         let is_busy = !self.busy.is_empty() || !self.reading.is_empty() || !self.syncing.is_empty();
-        !is_busy && self.writing.is_none() && self.opening.is_none() && !self.is_admitting
+        !is_busy && !self.hangs && self.writing.is_none() && self.opening.is_none() && !self.is_admitting
     }
 
     /// When the promise is over for which a primary waits.
@@ -266,23 +269,26 @@ impl Column {
             !self.busy.is_empty() || self.opening.is_some() || self.is_admitting || self.writing.is_some();
         if waits || is_busy || self.failed {
             if tells {
-                let failed = Message::Failed { term };
-                out.send(primary, if self.failed { failed } else { Message::Waiting { term } });
+                let waiting = Message::Waiting { term, hangs: self.hangs };
+                out.send(primary, if self.failed { Message::Failed { term } } else { waiting });
             }
             return;
         }
         self.writing = Some(term);
-        out.work(Work::SetRecord(self.record_of(term)), Purpose::Seal);
+        let record = self.record_of(map);
+        out.work(Work::SetRecord(record), Purpose::Seal);
         if self.made.is(Mistake::SealBeforeDurable) {
             self.is_sealed(now, out);
         }
     }
 
-    /// What the disk is to say when the column is sealed for a term.
-    const fn record_of(&self, term: Term) -> Record {
-        let is_same = term.generation == self.record.generation;
+    /// What the disk is to say when the column is sealed for a map. It knows the life of what it has if it is in sync, of the same history.
+    fn record_of(&self, map: &Map) -> Record {
+        let Term { generation, epoch: sealed_epoch } = map.term;
+        let is_same = generation == self.record.generation;
         let in_sync_epoch = if is_same { self.record.in_sync_epoch } else { 0 };
-        Record { generation: term.generation, sealed_epoch: term.epoch, in_sync_epoch, ..self.record }
+        let life = if is_same && self.is_in_sync_by(map) { self.origins.life() } else { 0 };
+        Record { generation, sealed_epoch, in_sync_epoch, life, ..self.record }
     }
 
     /// The term is durable.
@@ -296,12 +302,14 @@ impl Column {
         (self.floor, self.missed_last) = (0, 0);
         self.opened = None;
         self.syncing.clear();
+        let record = self.record_of(&map);
+        self.origins = mem::take(&mut self.origins).with_life(record.life);
         let bounds = self.made.bounds();
         let mut unstable: Extents = self.carried.iter().copied().collect();
         unstable.cover(bounds.extents);
         let (memory, origins) = match self.origins.fits(bounds.origins) {
             true => (self.memory, self.origins.clone()),
-            false => (self.memory.min(Memory::Restarted), Origins::default()),
+            false => (self.memory.min(Memory::Restarted), Origins::default().with_life(self.origins.life())),
         };
         let is_filled =
             |column: &MapColumn| column.disk == self.disk && matches!(column.state, State::Fill { .. });
@@ -322,7 +330,7 @@ impl Column {
             missed: self.missed.clone(),
             origins,
         };
-        self.record = self.record_of(map.term);
+        self.record = record;
         self.report = Some(report.clone());
         out.send(map.primary.node, Message::Sealed { term: map.term, report: Box::new(report) });
         let goes_on = self.sealed.as_ref().is_some_and(|last| last.since == map.since);
@@ -353,7 +361,7 @@ impl Column {
         {
             self.heard = now;
             self.note_marks(from, term, marks);
-            out.send(from, Message::BeaconAck { member, sequence });
+            out.send(from, Message::BeaconAck { member, sequence, hangs: self.hangs });
         }
     }
 
@@ -457,6 +465,7 @@ impl Column {
             let record = self.is_in_sync().then_some(Record {
                 in_sync_epoch: term.epoch,
                 is_lossy: false,
+                life: origins.life(),
                 ..self.record
             });
             self.opening = Some(Opening { term, origins, record });
@@ -486,10 +495,12 @@ impl Column {
     }
 
     fn is_in_sync(&self) -> bool {
-        self.sealed.as_ref().is_some_and(|map| {
-            let own = map.column_at(self.me).and_then(|number| map.column(number));
-            own.is_some_and(|column| column.state == State::Sync)
-        })
+        self.sealed.as_ref().is_some_and(|map| self.is_in_sync_by(map))
+    }
+
+    fn is_in_sync_by(&self, map: &Map) -> bool {
+        let own = map.column_at(self.me).and_then(|number| map.column(number));
+        own.is_some_and(|column| column.state == State::Sync)
     }
 
     /// The column has what the others have.
@@ -571,7 +582,7 @@ impl Column {
                 self.syncing.remove(&number);
                 if admits && self.sealing.is_none() {
                     self.is_admitting = true;
-                    self.record.is_lossy = false;
+                    (self.record.is_lossy, self.record.life) = (false, self.origins.life());
                     out.work(Work::SetRecord(self.record), Purpose::Admit { to, term, number });
                 } else if !admits {
                     out.send(to, Message::Hardened { term, number });

@@ -26,10 +26,13 @@ pub struct GroupTiming {
     /// After so long without a change the register is told, by one more map, that the last one was opened: a disk that is put back to what it was
     /// before is known by that.
     pub confirm: Duration,
+    /// A column that was dropped because its disk was slow, and is so again, is not let in before so long; and after twice the time each time
+    /// that follows, up to [`Self::REST_MAX`] times.
+    pub rest: Duration,
 }
 
 impl Default for GroupTiming {
-    /// 1.5 s, 200 ms, 2 s, 200 ms, the 1.5 s that fit cards' leases of 1 s, and 20 s.
+    /// 1.5 s, 200 ms, 2 s, 200 ms, the 1.5 s that fit cards' leases of 1 s, 20 s, and 10 s.
     fn default() -> Self {
         Self {
             lease: Duration::from_millis(1500),
@@ -38,11 +41,15 @@ impl Default for GroupTiming {
             rank_delay: Duration::from_millis(200),
             grace: Duration::from_millis(1500),
             confirm: Duration::from_secs(20),
+            rest: Duration::from_secs(10),
         }
     }
 }
 
 impl GroupTiming {
+    /// See [`Self::rest`].
+    pub const REST_MAX: u32 = 32;
+
     /// How long a promise lasts.
     #[must_use]
     pub fn promise(&self) -> Duration {
@@ -197,6 +204,7 @@ mod tests {
         rank_delay: Duration::from_millis(20),
         grace: Duration::from_millis(150),
         confirm: Duration::from_secs(1),
+        rest: Duration::ZERO,
     };
 
     fn ms(ms: u64) -> Instant {

@@ -32,6 +32,9 @@ pub struct Record {
     /// Its machine lost power, and what was lost has not been copied to it since. The driver says so, durably, when it opens a
     /// disk that was not closed after another start of the machine; the group says when it is over.
     pub is_lossy: bool,
+    /// The persistence life of the group when it was opened last with this column in sync: what was written in it and is not flushed is
+    /// there. 0 if that is not known. The driver forgets it when it opens a disk that was not closed.
+    pub life: u64,
 }
 
 impl Record {

@@ -31,6 +31,8 @@ pub enum Message<P> {
         member: Member,
         /// The number of the beacon.
         sequence: u64,
+        /// Its disk answers nothing.
+        hangs: bool,
     },
     /// A primary begins a term.
     Seal(Box<Map>),
@@ -38,6 +40,8 @@ pub enum Message<P> {
     Waiting {
         /// The term.
         term: Term,
+        /// Its disk answers nothing.
+        hangs: bool,
     },
     /// The column refuses all earlier terms from now on, durably.
     Sealed {
@@ -227,9 +231,9 @@ impl<P> Message<P> {
             Self::Beacon { term, member, sequence, floor, marks } => {
                 Message::Beacon { term, member, sequence, floor, marks }
             }
-            Self::BeaconAck { member, sequence } => Message::BeaconAck { member, sequence },
+            Self::BeaconAck { member, sequence, hangs } => Message::BeaconAck { member, sequence, hangs },
             Self::Seal(map) => Message::Seal(map),
-            Self::Waiting { term } => Message::Waiting { term },
+            Self::Waiting { term, hangs } => Message::Waiting { term, hangs },
             Self::Sealed { term, report } => Message::Sealed { term, report },
             Self::Get { term, number, extent } => Message::Get { term, number, extent },
             Self::Verify { term, number, extent } => Message::Verify { term, number, extent },

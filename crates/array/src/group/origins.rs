@@ -60,6 +60,8 @@ pub(super) enum Known {
 pub struct Origins {
     /// Those that were first sent to a primary of an earlier epoch may be missing.
     since: u64,
+    /// See [`Self::life`].
+    life: u64,
     clients: BTreeMap<Client, Window>,
 }
 
@@ -73,7 +75,19 @@ impl Origins {
     /// Nothing is known of commands that were first sent before epoch `since`.
     #[must_use]
     pub const fn beginning(since: u64) -> Self {
-        Self { since, clients: BTreeMap::new() }
+        Self { since, life: since, clients: BTreeMap::new() }
+    }
+
+    /// The same, where nothing was lost that was written since epoch `life`.
+    #[must_use]
+    pub fn with_life(self, life: u64) -> Self {
+        Self { life, ..self }
+    }
+
+    /// The persistence life of what was written: the epoch in which it began. 0 if it is not known.
+    #[must_use]
+    pub const fn life(&self) -> u64 {
+        self.life
     }
 
     /// Commands that were first sent before this epoch may be missing.

@@ -13,6 +13,7 @@ mod fill;
 mod mask;
 mod reconcile;
 mod repair;
+mod rests;
 mod wish;
 
 use alloc::boxed::Box;
@@ -35,6 +36,7 @@ pub(super) use fill::TOLD;
 use fill::{Fill, FillStep};
 use mask::Mask;
 use repair::Mended;
+use rests::Rests;
 pub(super) use wish::HandOver;
 
 /// What a group is, beside its map.
@@ -214,12 +216,15 @@ pub(super) struct Primary<P> {
     resend_at: Instant,
     /// When a column said something last.
     heard: [Instant; COLUMNS_MAX],
+    /// Columns whose disks answer nothing, as their nodes say.
+    hung: Mask,
     /// Columns that have failed, or were started again since they were sealed.
     broken: Mask,
     /// Of these, columns that are not in sync, whatever the map says.
     outdated: Mask,
     /// Columns that have failed, or were started again, or are being filled and were silent: nothing is awaited of them in this term.
     given_up: Mask,
+    rests: Rests,
     /// Why columns are dropped in this term.
     causes: [Option<DropCause>; COLUMNS_MAX],
     reports: BTreeMap<u8, Report>,
@@ -299,9 +304,11 @@ impl<P: Clone> Primary<P> {
             beacon_at: now,
             resend_at: now,
             heard: [now; COLUMNS_MAX],
+            hung: Mask::default(),
             broken: Mask::default(),
             outdated: Mask::default(),
             given_up: Mask::default(),
+            rests: Rests::default(),
             causes: [None; COLUMNS_MAX],
             reports: BTreeMap::new(),
             sealed_before: None,
@@ -380,11 +387,17 @@ impl<P: Clone> Primary<P> {
             if !goes_on {
                 self.marks[number] = Marks(0);
             }
+            let is_dropped = matches!(column.state, State::Stale { .. })
+                && last.is_some_and(|last| gets_writes(last.state));
+            if is_dropped && self.causes[number].is_some_and(|cause| cause.is_slow()) {
+                self.rests.begin(now, number as u8, &self.timing);
+            }
         }
         self.confirm_at = (!map.confirms(&self.map)).then(|| now + self.timing.confirm);
         self.map = map;
         (self.stage, self.stage_since) = (Stage::Sealing, now);
         self.heard = [now; COLUMNS_MAX];
+        self.hung = Mask::default();
         self.broken = Mask::default();
         self.outdated = Mask::default();
         self.given_up = Mask::default();
@@ -459,7 +472,7 @@ impl<P: Clone> Primary<P> {
 
     /// The persistence life: all memories were lost in the epoch before, and with one of them perhaps what was not flushed.
     pub(super) const fn life(&self) -> u64 {
-        self.origins.since()
+        self.origins.life()
     }
 
     /// No command was applied in this life before this primary's term.
@@ -623,6 +636,7 @@ impl<P: Clone> Primary<P> {
     /// A column has said something of this term.
     fn hear(&mut self, now: Instant, column: u8) {
         self.heard[usize::from(column)] = now;
+        self.hung.set(column, false);
     }
 
     /// The answer of a column.
@@ -637,12 +651,16 @@ impl<P: Clone> Primary<P> {
         let Some(column) = self.map.column_at(from) else { return };
         let term = self.map.term;
         match message {
-            Message::BeaconAck { member, sequence } if member == self.me => {
+            Message::BeaconAck { member, sequence, hangs } if member == self.me => {
                 self.right.acknowledge(from, sequence);
                 self.hear(now, column);
+                self.hung.set(column, hangs);
                 self.is_back(column);
             }
-            Message::Waiting { term: of } if of == term => self.hear(now, column),
+            Message::Waiting { term: of, hangs } if of == term => {
+                self.hear(now, column);
+                self.hung.set(column, hangs);
+            }
             Message::Sealed { term: of, report } if of == term => {
                 self.hear(now, column);
                 self.is_back(column);

@@ -108,10 +108,10 @@ impl Store {
         now: u64,
         out: &mut Vec<Effect>,
     ) {
-        let Record { generation, sealed_epoch, in_sync_epoch, is_lossy } = record;
+        let Record { generation, sealed_epoch, in_sync_epoch, is_lossy, life } = record;
         let found = self.columns().find(|column| column.mirrored && ColumnKey::from(*column) == key);
         let Some(found) = found.cloned() else { return answer(ticket, Err(StoreError::NoColumn), out) };
-        let column = Column { generation, sealed_epoch, in_sync_epoch, lossy: is_lossy, ..found };
+        let column = Column { generation, sealed_epoch, in_sync_epoch, lossy: is_lossy, life, ..found };
         self.set_column(ticket, &column, now, out);
     }
 
@@ -200,5 +200,6 @@ const fn record_of(column: &Column) -> Record {
         sealed_epoch: column.sealed_epoch,
         in_sync_epoch: column.in_sync_epoch,
         is_lossy: column.lossy,
+        life: column.life,
     }
 }

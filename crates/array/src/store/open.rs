@@ -172,6 +172,9 @@ impl Store {
         if opener.cluster.is_some() {
             tables.superblock.cluster_name = opener.cluster;
         }
+        if !was_closed {
+            tables.forget_lives();
+        }
         let loses = !was_closed && !is_same_boot && tables.lose_power();
         let announced_by = if loses { 2 } else { tables.mark(Page::Superblock) };
         let mirrored: BTreeSet<ColumnKey> =

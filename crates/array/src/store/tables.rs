@@ -182,6 +182,18 @@ impl Tables {
         loses
     }
 
+    /// The disk was not closed: what was not flushed may be lost by an error of it that this process does not know.
+    pub(super) fn forget_lives(&mut self) {
+        for number in 0..self.columns.len() {
+            let entries = self.columns[number].entries.iter_mut().flatten();
+            let known: Vec<_> = entries.filter(|column| column.life != 0).collect();
+            if !known.is_empty() {
+                known.into_iter().for_each(|column| column.life = 0);
+                self.mark(Page::Columns(number as u32));
+            }
+        }
+    }
+
     /// How often pages that say which regions are dirty were written, as the pages count it.
     pub(super) fn marks(&self) -> Marks {
         let pages = self.regions[RegionMap::Dirty as usize].iter();

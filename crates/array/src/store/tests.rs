@@ -700,6 +700,7 @@ fn column(column: u8, pieces: u32) -> Column {
         applied_through: 0,
         filled_rows: 0,
         scrub_row: 0,
+        life: 0,
     }
 }
 

@@ -57,6 +57,7 @@ impl Options {
             // The driver says when they are void.
             grace: Duration::from_secs(3_600),
             confirm: lease * 8,
+            rest: lease / 4,
         };
         world.mirrors = vec![MirrorConfig {
             volume: VOLUME,

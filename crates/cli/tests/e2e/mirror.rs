@@ -53,7 +53,10 @@ pub(crate) fn cluster_on(mut plan: Plan, network: Option<&Network>, delay: &'sta
             (node.address, node.namespace) = (network.address(number), Some(network.pid(number)));
         }
         let (name, path) = (format!("fast{number}"), dir.join(format!("fast{number}.img")));
-        File::create(&path).unwrap().set_len(96 * MIB).unwrap();
+        // Unless the test has put something in its place.
+        if !path.exists() {
+            File::create(&path).unwrap().set_len(96 * MIB).unwrap();
+        }
         cards(&["disk", "format", path.to_str().unwrap(), "--name", &name]).ok();
         node.disks.push(Disk { delay, ..Disk::managed(&name, &path) });
     }
@@ -82,9 +85,14 @@ pub(crate) fn at(cluster: &mut Cluster, number: usize, words: &[&str]) -> Finish
 
 /// What a node says of the volume, as `cards volume show --json` does; nothing if it says nothing.
 pub(crate) fn volume(cluster: &mut Cluster, number: usize) -> Value {
+    volume_at(cluster, number, "data")
+}
+
+/// The same of the volume of this name.
+pub(crate) fn volume_at(cluster: &mut Cluster, number: usize, name: &str) -> Value {
     let socket = cluster.node(number).admin_socket();
     let found = cards_admin::Client::connect_within(Path::new(&socket), SHORT)
-        .and_then(|mut client| client.volume("data"));
+        .and_then(|mut client| client.volume(name));
     found.ok().and_then(|volume| serde_json::to_value(volume).ok()).unwrap_or_default()
 }
 
@@ -469,6 +477,35 @@ fn what_was_acknowledged_outlives_the_kill_of_each_copy_and_of_both() {
         at(&mut scene.cluster, number, &["volume", "attach", "data"]).ok();
         check_all(&scene.cluster.export(number, "data"), &known);
     }
+}
+
+/// Its disk is closed, so that what was written and not flushed is there.
+#[test]
+fn no_flush_fails_because_the_only_copy_in_sync_was_stopped() {
+    let dir = scratch();
+    let mut scene = Scene::new(dir.path());
+    let (third, first) = (scene.third, scene.primary(1));
+    let other = scene.other(first);
+    scene.cluster.node(other).kill();
+    let mut client = scene.cluster.export(third, "data").open();
+    client.socket.limit(LONG).unwrap();
+    for seed in 1..=2 {
+        client.write(seed * PIECE, &content::bytes(seed * PIECE, PIECE as usize, seed)).unwrap();
+        let status = scene.cluster.node(first).terminate();
+        assert!(status.success(), "{}", scene.cluster.node(first).log());
+        scene.restart(first);
+        client.flush().expect("nothing was lost");
+    }
+    scene.restart(other);
+    scene.wait_in_sync();
+    client.close();
+    scene.cluster.node(first).kill();
+    let mut client = scene.cluster.export(third, "data").open();
+    client.socket.limit(LONG).unwrap();
+    for seed in 1..=2 {
+        content::check(&client.read(seed * PIECE, PIECE as usize).unwrap(), seed * PIECE, seed);
+    }
+    client.close();
 }
 
 /// The others go on without it, and its own client, which is not cut off, sees nothing old and no error.

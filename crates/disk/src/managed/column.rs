@@ -69,6 +69,7 @@ impl ManagedColumn {
             applied_through: 0,
             filled_rows: 0,
             scrub_row: 0,
+            life: 0,
         }
     }
 }

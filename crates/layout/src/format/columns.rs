@@ -52,6 +52,9 @@ pub struct Column {
     pub filled_rows: u64,
     /// Where the next local scrub begins: a row.
     pub scrub_row: u64,
+    /// The persistence life of the group when it was opened last with this column in sync; 0 if that is not known, or if the disk was
+    /// not closed since. Only of mirrored columns.
+    pub life: u64,
 }
 
 /// A page of the column table.
@@ -92,6 +95,7 @@ impl ColumnPage {
                 column.applied_through,
                 column.filled_rows,
                 column.scrub_row,
+                column.life,
             ];
             for (i, number) in numbers.into_iter().enumerate() {
                 field::put(slot, 16 + 8 * i, &number.to_le_bytes());
@@ -127,9 +131,7 @@ impl ColumnPage {
             if key == 0 || key != volume.key() {
                 return Err(PageError::Value { what: "the volume", entry: i, value: key });
             }
-            let zero = [56..UUID_AT, ZERO_FROM..SIZE];
-            if let Some(at) = zero.into_iter().find_map(|zero| field::not_zero(&slot[..zero.end], zero.start))
-            {
+            if let Some(at) = field::not_zero(slot, ZERO_FROM) {
                 return Err(PageError::Reserved { at: start + at });
             }
             let length =
@@ -158,6 +160,7 @@ impl ColumnPage {
                 applied_through: number(2),
                 filled_rows: number(3),
                 scrub_row: number(4),
+                life: number(5),
             }))
         };
         if let Some(at) = field::not_zero(page, ENTRIES_AT + COLUMNS * SIZE) {

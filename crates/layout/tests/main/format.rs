@@ -59,6 +59,7 @@ fn column_page() -> ColumnPage {
         applied_through: 5,
         filled_rows: 4,
         scrub_row: u64::MAX,
+        life: 8,
     };
     ColumnPage { sequence: 7, entries: (0..COLUMNS).map(|i| (i % 3 != 0).then(|| column(i))).collect() }
 }

@@ -87,6 +87,8 @@ impl Instance {
             grace: Duration::ZERO,
             // Nothing is put back.
             confirm: Duration::from_secs(3_600),
+            // Nor is a disk slow.
+            rest: Duration::ZERO,
         }
     }
 }

@@ -3,7 +3,7 @@
 use cards_array::group::{Change, DropCause, Member};
 use cards_config::size::human;
 use cards_coordinator::GroupVolume;
-use cards_core::{NodeId, PgId};
+use cards_core::{Duration, NodeId, PgId};
 
 use crate::node::history::event::{Event, Kind};
 use crate::node::{Local, Node};
@@ -25,10 +25,10 @@ fn told(record: &GroupVolume, change: &Change, me: Member, name: impl Fn(NodeId)
     let at = |number: u8| column(number).map_or_else(String::new, |column| column.node.clone());
     let own = name(me.node);
     let (kind, node, text, is_warning) = match *change {
-        Change::Dropped { column, cause } => (
+        Change::Dropped { column, cause, rests } => (
             Kind::CopyDropped,
             at(column),
-            format!("copy {} is out of sync, and gets no writes: {cause}", place(column)),
+            format!("copy {} is out of sync, and gets no writes: {cause}{}", place(column), rest(rests)),
             !matches!(cause, DropCause::Restarted),
         ),
         Change::FillBegun { column, bytes } => (
@@ -86,6 +86,14 @@ fn told(record: &GroupVolume, change: &Change, me: Member, name: impl Fn(NodeId)
     Told { kind, node, text, is_warning }
 }
 
+/// When a copy is let in again that was slow before.
+fn rest(rests: Duration) -> String {
+    match rests.as_secs() {
+        0 => String::new(),
+        seconds => format!("; that was so lately, too, and it is filled in {seconds} s at the earliest"),
+    }
+}
+
 impl Local {
     /// A group of this node has decided a change of its map, which is the registry's now.
     pub(super) fn group_changed(&self, of: PgId, change: &Change) {
@@ -106,11 +114,9 @@ impl Local {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-    use std::time::Duration;
-
     use cards_coordinator::{ColumnState, GroupColumn, GroupState};
     use cards_disk::Uuid;
+    use std::collections::BTreeSet;
 
     use super::*;
 
@@ -145,10 +151,21 @@ mod tests {
         let (bytes, took) = (3 << 20, seconds(1.25));
         let rows = [
             (
-                Change::Dropped { column: 1, cause: DropCause::Silent(seconds(0.8)) },
+                Change::Dropped { column: 1, cause: DropCause::Silent(seconds(0.8)), rests: Duration::ZERO },
                 Kind::CopyDropped,
                 "n2",
                 "copy n2:fast is out of sync, and gets no writes: its node said nothing for 0.8 s",
+            ),
+            (
+                Change::Dropped {
+                    column: 1,
+                    cause: DropCause::Unconfirmed(seconds(2.0)),
+                    rests: seconds(20.0),
+                },
+                Kind::CopyDropped,
+                "n2",
+                "copy n2:fast is out of sync, and gets no writes: it did not confirm a write for 2.0 s; its node answers; that was so lately, too, and \
+                 it is filled in 20 s at the earliest",
             ),
             (
                 Change::FillBegun { column: 1, bytes },

@@ -12,7 +12,7 @@
 //! | node, generation | node and incarnation of the member, or of the client of an origin |
 //! | shard, turn, held, life | of an origin: the client's shard, request, oldest, first epoch |
 //! | base, held | of a `Here` the disk |
-//! | flags | 1 missed, 2 has an origin, 4 admits |
+//! | flags | 1 missed, 2 has an origin, 4 admits, 8 doubtful, 16 the disk hangs |
 
 use cards_array::group::{
     CLIENTS_MAX, Client, EXTENTS_MAX, Extent, Extents, MAP_BYTES_MAX, Map, Marks, Member, Memory, Message,
@@ -30,7 +30,7 @@ use super::{FrameError, GROUPS, HEADER_SIZE, MAX_BLOCK, MAX_WRITE, seal};
 pub const MAX_GROUP_BODY: u32 = REPORT as u32;
 
 const EXTENTS: usize = 2 + EXTENTS_MAX * 16;
-const ORIGINS: usize = 8 + 2 + CLIENTS_MAX * (2 + 8 + 2 + 8 + 2) + ORIGINS_MAX * 8;
+const ORIGINS: usize = 8 + 8 + 2 + CLIENTS_MAX * (2 + 8 + 2 + 8 + 2) + ORIGINS_MAX * 8;
 /// Commands of a client: its count has 2 bytes.
 const APPLIED_MAX: usize = u16::MAX as usize;
 const REPORT: usize = 1 + 12 + 8 + 2 * EXTENTS + ORIGINS;
@@ -64,6 +64,7 @@ const FLAG_MISSED: u8 = 1 << 0;
 const FLAG_ORIGIN: u8 = 1 << 1;
 const FLAG_ADMITS: u8 = 1 << 2;
 const FLAG_DOUBTFUL: u8 = 1 << 3;
+const FLAG_HANGS: u8 = 1 << 4;
 
 /// The header and body of a frame. Behind one whose message has a payload the caller sends `payload` bytes and their
 /// [checksums](super::sums); of other messages `payload` is 0.
@@ -209,6 +210,7 @@ impl Fields {
     }
 
     fn of_group<P>(of: PgId, message: &Message<P>) -> Self {
+        let flag = |hangs| if hangs { FLAG_HANGS } else { 0 };
         let with = |detail| Self { kind: KIND_GROUP, detail, group: of.to_wire(), ..Self::default() };
         match *message {
             Message::Beacon { term, member, sequence, floor, marks } => Self {
@@ -217,11 +219,11 @@ impl Fields {
                 argument: marks.0,
                 ..with(BEACON).with_term(term).with_member(member)
             },
-            Message::BeaconAck { member, sequence } => {
-                Self { request: sequence, ..with(BEACON_ACK).with_member(member) }
+            Message::BeaconAck { member, sequence, hangs } => {
+                Self { flags: flag(hangs), request: sequence, ..with(BEACON_ACK).with_member(member) }
             }
             Message::Seal(_) => with(SEAL),
-            Message::Waiting { term } => with(WAITING).with_term(term),
+            Message::Waiting { term, hangs } => Self { flags: flag(hangs), ..with(WAITING).with_term(term) },
             Message::Sealed { term, .. } => with(SEALED).with_term(term),
             Message::Get { term, number, extent: Extent { offset, length } } => {
                 Self { request: number, argument: offset, base: length, ..with(GET).with_term(term) }
@@ -284,11 +286,12 @@ impl Fields {
     fn group_message(&self) -> Result<Message<()>, FrameError> {
         let term = Term { generation: self.block, epoch: self.stamp };
         let (number, floor, marks) = (self.request, self.through, Marks(self.argument));
+        let hangs = self.flags & FLAG_HANGS != 0;
         let member = || Ok::<_, FrameError>(Member { node: node(self.node)?, incarnation: self.generation });
         Ok(match self.detail {
             BEACON => Message::Beacon { term, member: member()?, sequence: number, floor, marks },
-            BEACON_ACK => Message::BeaconAck { member: member()?, sequence: number },
-            WAITING => Message::Waiting { term },
+            BEACON_ACK => Message::BeaconAck { member: member()?, sequence: number, hangs },
+            WAITING => Message::Waiting { term, hangs },
             GET | VERIFY | DAMAGED => {
                 let extent = Extent { offset: self.argument, length: self.base };
                 match self.detail {
@@ -427,6 +430,7 @@ impl Writer {
 
     fn origins(&mut self, origins: &Origins) -> Result<(), FrameError> {
         self.u64(origins.since());
+        self.u64(origins.life());
         self.length("list of clients", origins.clients().len(), CLIENTS_MAX)?;
         let mut all = 0;
         for (Client { member, shard }, oldest, applied) in origins.clients() {
@@ -477,7 +481,8 @@ impl Reader<'_> {
 
     /// Clients, and the commands of each, that ascend.
     fn origins(&mut self) -> Result<Origins, FrameError> {
-        let mut origins = Origins::beginning(self.u64("epoch since which commands are known")?);
+        let since = self.u64("epoch since which commands are known")?;
+        let mut origins = Origins::beginning(since).with_life(self.u64("persistence life")?);
         let (mut last, mut all) = (None, 0);
         for _ in 0..self.length("list of clients", CLIENTS_MAX)? {
             let member = Member { node: self.node()?, incarnation: self.u64("incarnation")? };

@@ -42,15 +42,18 @@ fn extents() -> impl Strategy<Value = Extents> {
 
 fn origins() -> impl Strategy<Value = Origins> {
     let window = (clients(), any::<u32>(), btree_set(any::<u32>(), 0..20));
-    (any::<u64>(), vec(window, 0..6)).prop_map(|(since, windows)| {
-        windows.into_iter().fold(Origins::beginning(since), |origins, (client, oldest, applied)| {
-            let oldest = u64::from(oldest);
-            origins.with_client(
-                client,
-                oldest,
-                applied.into_iter().map(|request| oldest + u64::from(request)),
-            )
-        })
+    (any::<[u64; 2]>(), vec(window, 0..6)).prop_map(|([since, life], windows)| {
+        windows.into_iter().fold(
+            Origins::beginning(since).with_life(life),
+            |origins, (client, oldest, applied)| {
+                let oldest = u64::from(oldest);
+                origins.with_client(
+                    client,
+                    oldest,
+                    applied.into_iter().map(|request| oldest + u64::from(request)),
+                )
+            },
+        )
     })
 }
 
@@ -129,8 +132,12 @@ fn any_message() -> impl Strategy<Value = Message<Payload>> {
         (members(), terms()).prop_map(|(member, term)| Message::Resigned { member, term }),
     ];
     let answers = prop_oneof![
-        (members(), number()).prop_map(|(member, sequence)| Message::BeaconAck { member, sequence }),
-        terms().prop_map(|term| Message::Waiting { term }),
+        (members(), number(), any::<bool>()).prop_map(|(member, sequence, hangs)| Message::BeaconAck {
+            member,
+            sequence,
+            hangs
+        }),
+        (terms(), any::<bool>()).prop_map(|(term, hangs)| Message::Waiting { term, hangs }),
         (terms(), reports()).prop_map(|(term, report)| Message::Sealed { term, report }),
         (terms(), number(), payloads()).prop_map(|(term, number, payload)| Message::Got {
             term,
@@ -182,7 +189,7 @@ pub(crate) fn messages() -> Vec<(&'static str, Message<Payload>)> {
     let primary = Member { node: NodeId(1), ..member };
     let map = Box::new(Map::first(Uuid([9; 16]), 0, primary, &disks).expect("a map"));
     let missed: Extents = [extent, Extent { offset: 4096, length: 1 }].into_iter().collect();
-    let origins = Origins::beginning(5).with_client(client, 7, [7, 9]);
+    let origins = Origins::beginning(5).with_life(4).with_client(client, 7, [7, 9]);
     let report = Report {
         memory: Memory::Intact,
         sealed_before: Term { generation: 1, epoch: 4 },
@@ -200,9 +207,9 @@ pub(crate) fn messages() -> Vec<(&'static str, Message<Payload>)> {
     let disk = Uuid(std::array::from_fn(|at| 0xa0 + at as u8));
     vec![
         ("group-beacon", Message::Beacon { term, member, sequence: number, floor, marks }),
-        ("group-beacon-ack", Message::BeaconAck { member, sequence: number }),
+        ("group-beacon-ack", Message::BeaconAck { member, sequence: number, hangs: true }),
         ("group-seal", Message::Seal(map.clone())),
-        ("group-waiting", Message::Waiting { term }),
+        ("group-waiting", Message::Waiting { term, hangs: false }),
         ("group-sealed", Message::Sealed { term, report }),
         ("group-get", Message::Get { term, number, extent }),
         ("group-got", Message::Got { term, number, payload: payload.clone() }),

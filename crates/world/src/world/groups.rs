@@ -411,6 +411,16 @@ impl<M: Models> World<M> {
     }
 
     /// A process ends: of what was on its way to its disks, any part is done.
+    pub(super) fn close_columns(&mut self, node: NodeId) {
+        let groups = &mut self.running(node).groups;
+        let works: Vec<_> =
+            groups.iter_mut().map(|(volume, life)| (*volume, std::mem::take(&mut life.works))).collect();
+        for (volume, works) in works {
+            let column = self.columns.get_mut(&(node, volume)).expect("the node has a column");
+            column.close(works.into_values().map(|(work, _)| work));
+        }
+    }
+
     pub(super) fn end_groups(&mut self, node: NodeId) {
         let groups = std::mem::take(&mut self.running(node).groups);
         for (volume, life) in groups {

@@ -159,6 +159,14 @@ impl<M: Models> World<M> {
         }
     }
 
+    /// The process of a node ends in order.
+    pub(super) fn end(&mut self, node: NodeId) {
+        if self.is_running(node) {
+            self.close_columns(node);
+        }
+        self.crash(node);
+    }
+
     pub(super) fn crash(&mut self, node: NodeId) {
         if !self.is_running(node) {
             return;

@@ -11,6 +11,10 @@ impl Mask {
         self.0 |= 1 << column;
     }
 
+    pub(super) const fn set(&mut self, column: u8, is_in: bool) {
+        self.0 = self.0 & !(1 << column) | (is_in as u8) << column;
+    }
+
     pub(super) const fn has(self, column: u8) -> bool {
         self.0 & 1 << column != 0
     }

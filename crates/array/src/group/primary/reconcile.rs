@@ -33,9 +33,10 @@ impl<P: Clone> Primary<P> {
             return;
         }
         let reports: Vec<_> = self.reports.iter().filter(|(column, _)| in_sync.has(**column)).collect();
-        // A column that has every acknowledged write and its memory, best of all the own one.
+        // A column that has every acknowledged write and its memory, or whose disk was closed, best of all the own one.
         let own = self.own;
-        let best = reports.iter().max_by_key(|(column, report)| (report.memory, **column == own));
+        let rank = |column: u8, report: &Report| (report.memory, report.origins.life(), column == own);
+        let best = reports.iter().max_by_key(|(column, report)| rank(**column, report));
         let Some((source, report)) = best else { return };
         let is_intact = report.memory == Memory::Intact;
         self.has_forgotten = !is_intact && self.has_opened;
@@ -43,11 +44,17 @@ impl<P: Clone> Primary<P> {
             return;
         }
         self.source = **source;
-        self.origins = match report.origins.clone() {
+        let origins = match report.origins.clone() {
             _ if self.made.is(Mistake::ForgetOrigins) => Origins::default(),
             origins if is_intact => origins,
             _ => Origins::beginning(self.map.since),
         };
+        // Which commands were done may be forgotten, and all be there.
+        let life = match (report.memory, report.origins.life()) {
+            (Memory::Lossy, _) | (_, 0) => self.map.since,
+            (_, life) => life,
+        };
+        self.origins = origins.with_life(life);
         let mut unstable = Extents::default();
         self.missed = Extents::default();
         for (_, report) in &reports {

@@ -33,6 +33,9 @@ impl<P: Clone> Primary<P> {
         if last + timing.silence() < now {
             return Some(DropCause::Silent(now.since(last)));
         }
+        if self.hung.has(column) {
+            return Some(DropCause::Hangs);
+        }
         if self.is_stuck(now, column) {
             return Some(DropCause::Stuck(now.since(self.stage_since)));
         }
@@ -71,10 +74,10 @@ impl<P: Clone> Primary<P> {
                 .any(|harden| is_late_flush(harden.since) && self.awaits_flush(harden, own))
     }
 
-    /// The own disk neither answers nor fails, for so long that another primary would have dropped the column, and another column in sync, which is
+    /// The own disk neither answers nor fails, as its driver says, or for so long that another primary would have dropped the column, and another column in sync, which is
     /// there, has everything.
-    pub(in crate::group) fn hangs(&self, now: Instant) -> bool {
-        let hangs = self.owes(now, self.timing.begin_timeout());
+    pub(in crate::group) fn hangs(&self, now: Instant, own: &Column) -> bool {
+        let hangs = own.hangs || self.owes(now, self.timing.begin_timeout());
         let is_sound = |column: &u8| {
             self.is_open() || self.reports.get(column).is_some_and(|report| report.memory > Memory::Lossy)
         };
@@ -131,17 +134,19 @@ impl<P: Clone> Primary<P> {
         }
         if let Some(column) = self.given_up.columns().next() {
             let marks = self.marks[usize::from(column)];
-            return Some((self.map.without(self.me, column, 0, marks).ok()?, self.dropped(column)));
+            return Some((self.map.without(self.me, column, 0, marks).ok()?, self.dropped(now, column)));
         }
         self.drop_of(now, sync, silent, own).or_else(|| self.hand_over_of(now, own, out))
     }
 
-    pub(super) const fn dropped(&self, column: u8) -> Change {
+    pub(super) fn dropped(&self, now: Instant, column: u8) -> Change {
         let cause = match self.causes[column as usize] {
             Some(cause) => cause,
             None => DropCause::Unfit,
         };
-        Change::Dropped { column, cause }
+        let rests =
+            if cause.is_slow() { self.rests.pause(now, column, &self.timing) } else { Duration::ZERO };
+        Change::Dropped { column, cause, rests }
     }
 
     /// Whether a column, whose node answers, does not end what a term begins with: its disk may never do so.
@@ -176,7 +181,8 @@ impl<P: Clone> Primary<P> {
         let column = outdated.or_else(|| gone.columns().next())?;
         // The own disk may hang, too, and for ever: then the other one goes on when it is back, since it has all that was acknowledged.
         let is_last = sync.without(own_bit).count() == 1;
-        if is_last && !self.broken.has(column) && self.owes(now, self.timing.silence()) {
+        let own_hangs = own_column.hangs || self.owes(now, self.timing.silence());
+        if is_last && !self.broken.has(column) && own_hangs {
             return None;
         }
         let answer = |column: &u8| self.reports.get(column).filter(|_| !silent.has(*column));
@@ -193,7 +199,7 @@ impl<P: Clone> Primary<P> {
             };
             let counted = self.marks[usize::from(column)].max(own_column.marks_of(self.node(column)));
             let marks = if self.made.is(Mistake::IgnoreMarks) { Marks(0) } else { counted };
-            Some((self.map.without(self.me, column, since, marks).ok()?, self.dropped(column)))
+            Some((self.map.without(self.me, column, since, marks).ok()?, self.dropped(now, column)))
         } else if self.broken.has(column)
             && self.causes[usize::from(column)] != Some(DropCause::Ended)
             && self.anew_at <= now
@@ -341,6 +347,7 @@ impl<P: Clone> Primary<P> {
     /// A node with a stale column is back.
     pub(in crate::group) fn here(
         &mut self,
+        now: Instant,
         from: NodeId,
         disk: Uuid,
         generation: u32,
@@ -354,6 +361,9 @@ impl<P: Clone> Primary<P> {
         let said = Term { generation, epoch: in_sync.0 };
         let is_own_old =
             self.sealed_before.is_some_and(|(sealed, since)| sealed < said && said.epoch < since);
+        if !self.rests.is_over(now, column) {
+            return;
+        }
         let is_told = generation == self.map.term.generation && !is_own_old;
         self.lets_in = self.map.let_in(self.me, column, disk, is_told.then_some(in_sync)).ok();
     }

@@ -1174,7 +1174,7 @@ fn late_acknowledgements_of_an_earlier_time_as_the_primary_give_no_right() {
         for _ in 0..100 {
             world.run(world.now + 10 * MS);
             for sequence in 1..80 {
-                let late = Message::BeaconAck { member, sequence };
+                let late = Message::BeaconAck { member, sequence, hangs: false };
                 world.with(primary, |group, now| group.receive(now, NodeId(witness as u16), late));
             }
         }
@@ -1271,7 +1271,7 @@ fn what_happens_to_copies_is_told_by_the_one_that_decides_it() {
 
         world.crash(away, false);
         let dropped = told(&mut world, 90);
-        let is_silent = |change: &Change| matches!(change, Change::Dropped { column: of, cause: DropCause::Silent(_) } if *of == column);
+        let is_silent = |change: &Change| matches!(change, Change::Dropped { column: of, cause: DropCause::Silent(_), .. } if *of == column);
         assert!(dropped.len() == 1 && dropped[0].0 == primary && is_silent(&dropped[0].1), "{dropped:?}");
 
         let copied = |world: &World, node: usize| world.nodes[node].group.as_ref().expect("it runs").copied();
@@ -1294,7 +1294,11 @@ fn what_happens_to_copies_is_told_by_the_one_that_decides_it() {
 
         world.leave(away, 3);
         let dropped = told(&mut world, 20);
-        assert_eq!(dropped, [(primary, Change::Dropped { column, cause: DropCause::Ended })], "seed {seed}");
+        assert_eq!(
+            dropped,
+            [(primary, Change::Dropped { column, cause: DropCause::Ended, rests: Duration::ZERO })],
+            "seed {seed}"
+        );
         world.crash(away, false);
         world.start(away);
         world.run(world.now + 900 * MS);
@@ -1328,7 +1332,7 @@ fn a_repair_waits_for_no_disk_that_does_not_answer() {
         (0..UNITS).for_each(|unit| world.rots(primary, unit));
         world.run(world.now + 900 * MS);
         let is_it = |(node, change): &(usize, Change)| {
-            let wanted = matches!(change, Change::Dropped { column, cause: DropCause::Unread(_) } if usize::from(*column) == mute);
+            let wanted = matches!(change, Change::Dropped { column, cause: DropCause::Unread(_), .. } if usize::from(*column) == mute);
             *node == primary && wanted
         };
         assert_eq!(
@@ -1364,6 +1368,38 @@ fn a_primary_whose_disk_does_not_answer_leaves_the_group_to_another_one() {
         world.run(world.now + 5 * LEASE);
         assert_eq!(world.wrong, None, "seed {seed}");
         assert!(world.counts.writes > writes, "seed {seed}: commands go on");
+    }
+}
+
+/// A disk has columns of several groups, and one of these has waited for it.
+#[test]
+fn who_is_told_that_its_disk_hangs_does_not_wait_to_find_out() {
+    for seed in 0..40 {
+        let (mut world, primary) = serving(seed, 2 + seed as usize % 2, None);
+        let leads = seed % 4 < 2;
+        let hung = if leads { primary } else { (primary + 1) % 2 };
+        world.clients_rest = seed % 8 < 4;
+        world.run(world.now + 100 * MS);
+        let until = world.now + 8 * LEASE;
+        world.stall(hung, until, 0);
+        world.with(hung, |group, now| group.disk_hangs(now, true));
+        world.run(world.now + LEASE);
+        let map = &world.register;
+        let has_left = match leads {
+            true => map.primary.node != NodeId(hung as u16),
+            false => matches!(map.columns[hung].state, State::Stale { .. }),
+        };
+        assert!(has_left, "seed {seed}: {map:?}");
+        world.clients_rest = false;
+        let writes = world.counts.writes;
+        world.run(world.now + 4 * LEASE);
+        assert!(world.counts.writes > writes, "seed {seed}");
+        world.run(until);
+        world.with(hung, |group, now| group.disk_hangs(now, false));
+        world.is_calm = true;
+        world.run(until + 30 * LEASE);
+        world.judge_whole();
+        assert_eq!(world.wrong, None, "seed {seed}");
     }
 }
 

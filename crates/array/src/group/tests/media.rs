@@ -30,6 +30,8 @@ pub(super) struct Media {
     /// Written since the last sync.
     unsynced: [Vec<u32>; UNITS],
     pub(super) record: Record,
+    /// The last process has ended in order.
+    closed: bool,
     /// How often a unit has become dirty.
     marks: u64,
     /// Writes whose release has not come.
@@ -68,6 +70,7 @@ impl Media {
             durable: [0; UNITS],
             unsynced: Default::default(),
             record: Record::default(),
+            closed: false,
             marks: 0,
             held: [0; UNITS],
             dirty: [false; UNITS],
@@ -95,6 +98,9 @@ impl Media {
 
     /// What the next process finds.
     pub(super) fn open(&mut self) -> Disk {
+        if !core::mem::take(&mut self.closed) {
+            self.record.life = 0;
+        }
         let dirty = extents(&self.dirty);
         self.held = [0; UNITS];
         self.cut.clear();
@@ -152,6 +158,16 @@ impl Media {
             }
         }
         Ok(None)
+    }
+
+    /// The process ends in order, with what was under way.
+    pub(super) fn close(&mut self, works: impl Iterator<Item = Work<Vec<u32>>>) {
+        for work in works {
+            // One that finds damage is not done.
+            let _ = self.apply(&work);
+        }
+        self.sync();
+        self.closed = true;
     }
 
     pub(super) const fn is_dirty(&self, unit: usize) -> bool {

@@ -129,7 +129,11 @@ impl Pair {
                 }
                 Output::Work { op, work } => self.open.push((op, work)),
                 Output::Send { to: THERE, message: Message::Beacon { member, sequence, .. } } => {
-                    self.group.receive(self.now, THERE, Message::BeaconAck { member, sequence });
+                    self.group.receive(
+                        self.now,
+                        THERE,
+                        Message::BeaconAck { member, sequence, hangs: false },
+                    );
                 }
                 Output::Send { message: Message::Seal(map), .. } if self.answers => {
                     let report = Box::new(self.report.clone());
@@ -313,15 +317,40 @@ fn what_was_repaired_while_columns_are_made_the_same_is_copied_all_the_same() {
 /// A flush of what was written in another life fails.
 #[test]
 fn the_life_of_a_group_is_as_old_as_what_a_column_remembers() {
-    for (memory, life) in [(Memory::Intact, 3), (Memory::Restarted, 7), (Memory::Lossy, 7)] {
+    let rows =
+        [(Memory::Intact, 3, 3), (Memory::Restarted, 3, 3), (Memory::Restarted, 0, 7), (Memory::Lossy, 3, 7)];
+    for (memory, said, life) in rows {
         let mut pair = Pair::new(HERE, GroupTiming::default());
         (pair.map.term.epoch, pair.map.since) = (7, 7);
-        (pair.report.memory, pair.report.origins) = (memory, Origins::beginning(3));
+        (pair.report.memory, pair.report.origins) = (memory, Origins::beginning(3).with_life(said));
         pair.begin();
         assert_eq!(pair.group.life(), Some(life), "{memory:?}");
         pair.next_term();
         assert_eq!(pair.group.life(), Some(life), "{memory:?}, and another term");
     }
+}
+
+/// The process has ended in order: its disk says which life that was, and the disk of one that was killed does not.
+#[test]
+fn a_column_that_was_closed_knows_the_life_of_its_group_if_its_history_goes_on() {
+    let led = |life, change: fn(&mut Map)| {
+        let record = Record { generation: 1, sealed_epoch: 5, in_sync_epoch: 5, life, ..Record::default() };
+        let mut pair = Pair::with_record(HERE, GroupTiming::default(), record);
+        (pair.map.term.epoch, pair.map.since) = (6, 6);
+        pair.report.memory = Memory::Restarted;
+        pair.report.sealed_before = Term { generation: 1, epoch: 5 };
+        pair.report.origins = Origins::default();
+        change(&mut pair.map);
+        pair.begin();
+        pair.group.life()
+    };
+    assert_eq!(led(3, |_| {}), Some(3));
+    assert_eq!(led(0, |_| {}), Some(6));
+    let forced = led(3, |map| {
+        map.term.generation = 2;
+        map.columns[1].state = State::Stale { since: 0 };
+    });
+    assert_eq!(forced, Some(6), "what others had is given up");
 }
 
 #[test]
@@ -332,7 +361,7 @@ fn a_column_that_answers_and_does_not_confirm_a_write_is_dropped() {
     pair.write(5, 1);
     pair.next_term();
     assert!(matches!(pair.map.columns[1].state, State::Stale { .. }), "{:?}", pair.map);
-    let [Change::Dropped { column: 1, cause: DropCause::Unconfirmed(time) }] = pair.changes[..] else {
+    let [Change::Dropped { column: 1, cause: DropCause::Unconfirmed(time), .. }] = pair.changes[..] else {
         panic!("{:?}", pair.changes)
     };
     assert_eq!(time, pair.now.since(begin));
@@ -554,7 +583,7 @@ fn what_a_column_says_of_an_earlier_term_is_void() {
 #[test]
 fn a_column_that_has_opened_what_the_own_one_was_not_sealed_for_is_filled_whole() {
     for (in_sync_epoch, since) in [(8, 0), (4, 3)] {
-        let record = Record { generation: 1, sealed_epoch: 5, in_sync_epoch: 5, is_lossy: false };
+        let record = Record { generation: 1, sealed_epoch: 5, in_sync_epoch: 5, ..Record::default() };
         let mut pair = Pair::with_record(HERE, GroupTiming::default(), record);
         (pair.map.term.epoch, pair.map.since) = (12, 12);
         let (disk, node, state) = (Uuid([3; 16]), NodeId(2), State::Stale { since: 3 });
@@ -639,7 +668,7 @@ fn columns_are_told_the_most_that_a_client_has_said_of_what_it_repeats_no_more()
 #[test]
 fn what_is_copied_to_a_disk_that_is_not_trusted_is_forgotten_when_it_is_in_sync() {
     for (since, is_early) in [(3, true), (0, false)] {
-        let record = Record { generation: 1, sealed_epoch: 11, in_sync_epoch: 11, is_lossy: false };
+        let record = Record { generation: 1, sealed_epoch: 11, in_sync_epoch: 11, ..Record::default() };
         let mut pair = Pair::with_record(HERE, GroupTiming::default(), record);
         (pair.map.term.epoch, pair.map.since) = (12, 12);
         pair.map.columns[1].state = State::Stale { since };
@@ -775,7 +804,7 @@ fn a_flush_waits_for_no_disk_that_does_not_answer() {
         assert!(matches!(map.columns[1].state, State::Stale { .. }), "{map:?}");
         pair.take();
         assert_eq!(pair.done, [Token(7)]);
-        let [Change::Dropped { column: 1, cause: DropCause::Unflushed(_) }] = pair.changes[..] else {
+        let [Change::Dropped { column: 1, cause: DropCause::Unflushed(_), .. }] = pair.changes[..] else {
             panic!("{:?}", pair.changes)
         };
     }

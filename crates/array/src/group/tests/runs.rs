@@ -68,6 +68,7 @@ fn add(sum: &mut Counts, one: &Counts) {
         (&mut sum.flushes, one.flushes),
         (&mut sum.in_doubt, one.in_doubt),
         (&mut sum.power_lost, one.power_lost),
+        (&mut sum.lives_kept, one.lives_kept),
         (&mut sum.old_disks, one.old_disks),
         (&mut sum.put_back, one.put_back),
         (&mut sum.disks_failed, one.disks_failed),
@@ -101,9 +102,11 @@ fn all_are_well(seeds: impl ExactSizeIterator<Item = u64>) {
     let Counts { admissions, hand_overs, copies_read, in_doubt, power_lost, old_disks, disks_failed, .. } =
         sum;
     let Counts { leaves, added, retired, repaired, unrepaired, unreadable, grown, put_back, .. } = sum;
+    let Counts { lives_kept, .. } = sum;
     let faults = [admissions, hand_overs, copies_read, in_doubt, power_lost, old_disks, disks_failed];
-    for drawn in
-        faults.into_iter().chain([leaves, put_back, added, retired, repaired, unrepaired, unreadable, grown])
+    for drawn in faults
+        .into_iter()
+        .chain([leaves, lives_kept, put_back, added, retired, repaired, unrepaired, unreadable, grown])
     {
         assert!(drawn > 0, "a fault or a judgement that never happened: {sum:?}");
     }

@@ -46,6 +46,7 @@ pub(super) fn timing(faults: &Faults) -> GroupTiming {
         rank_delay: Duration::from_micros(20 * MS),
         grace: Duration::from_micros(CARD + CARD / 2),
         confirm: Duration::from_micros(faults.confirm),
+        rest: Duration::from_micros(10 * MS),
     }
 }
 
@@ -126,6 +127,11 @@ pub(super) enum Event {
         node: usize,
         incarnation: u64,
         times: u64,
+    },
+    /// The driver has found that the disk of this node hangs, or does no more.
+    Hangs {
+        node: usize,
+        hangs: bool,
     },
     /// A disk that failed works again, without what was not synced.
     Replug(usize),
@@ -212,6 +218,8 @@ pub(super) struct Counts {
     pub(super) flushes: u64,
     pub(super) in_doubt: u64,
     pub(super) power_lost: u64,
+    /// Lives that went on in processes that know no commands of them.
+    pub(super) lives_kept: u64,
     pub(super) old_disks: u64,
     /// Those of columns in sync.
     pub(super) put_back: u64,
@@ -250,6 +258,9 @@ pub(super) struct World {
     next_token: u64,
     next_value: u32,
     histories: [History; UNITS],
+    /// Losses of what was not flushed, and how many there were when each life of the group began.
+    losses: u64,
+    lives: Vec<(u64, u64)>,
     /// Copies that have arrived.
     copies: BTreeSet<(Term, u64, usize)>,
     mistake: Option<Mistake>,
@@ -350,6 +361,8 @@ impl World {
             next_token: 0,
             next_value: 0,
             histories: core::array::from_fn(|_| History::default()),
+            losses: 0,
+            lives: Vec::new(),
             copies: BTreeSet::new(),
             mistake,
             wrong: None,
@@ -562,6 +575,10 @@ impl World {
                 self.start(node);
             }
             Event::Replug(node) => self.replug(node),
+            Event::Hangs { node, hangs } => {
+                let hangs = hangs && !self.is_calm;
+                self.with(node, |group, now| group.disk_hangs(now, hangs));
+            }
             Event::Client(client) => self.client(client),
             Event::Command { node, client, request, command } => self.command(node, client, request, command),
             Event::Reply { client, request, node, epoch, result } => {
@@ -713,8 +730,26 @@ impl World {
     fn judge_power(&mut self) {
         if in_sync(&self.register).all(|node| self.nodes[node].media.record.is_lossy) {
             self.counts.power_lost += 1;
+            self.losses += 1;
             self.histories.iter_mut().for_each(History::power_lost);
         }
+    }
+
+    /// What was acknowledged in a life of the group and is not flushed is there as long as a primary says that this is its life.
+    fn judge_life(&mut self, node: usize) {
+        let Some(life) = self.nodes[node].group.as_ref().and_then(Group::life) else { return };
+        let losses = self.losses;
+        if let Some((_, before)) = self.lives.iter().rev().find(|(known, _)| *known == life)
+            && *before != losses
+        {
+            self.fails(format!("n{node} goes on with life {life}, and what was written in it may be lost"));
+        } else if self.lives.last() != Some(&(life, losses)) {
+            self.lives.push((life, losses));
+        }
+        let group = self.nodes[node].group.as_ref();
+        let is_kept =
+            group.is_some_and(|group| group.is_new_life() && group.map().is_some_and(|map| life < map.since));
+        self.counts.lives_kept += u64::from(is_kept);
     }
 
     pub(super) fn local(&self, node: usize) -> Instant {
@@ -782,6 +817,7 @@ impl World {
         let media = &self.nodes[node].media;
         self.histories = core::array::from_fn(|unit| History::of(media.current[unit]));
         self.register = forced.clone();
+        self.losses += 1;
         let message = Box::new(Message::HandOver(Box::new(forced)));
         self.at(0, Event::Message { to: node, from: node, message });
     }
@@ -857,7 +893,10 @@ impl World {
                 self.counts.repaired += u64::from(is_repaired);
                 self.counts.unrepaired += u64::from(!is_repaired);
             }
-            Output::Serves(term) => self.tell(|| format!("n{node} serves {term:?}")),
+            Output::Serves(term) => {
+                self.tell(|| format!("n{node} serves {term:?}"));
+                self.judge_life(node);
+            }
             Output::Stopped => {
                 self.tell(|| format!("n{node} stops"));
                 self.nodes[node].commands.clear();
@@ -1248,6 +1287,11 @@ impl World {
         if self.faults.stalls && self.random.chance(250) {
             let (until, kind) =
                 (self.now + self.random.between(50 * MS, 10 * LEASE), self.random.below(6) % 4);
+            // Nothing more is drawn for it.
+            if until % 2 == 0 {
+                self.at(20 * MS, Event::Hangs { node, hangs: true });
+                self.at(until + MS - self.now, Event::Hangs { node, hangs: false });
+            }
             return self.stall(node, until, kind);
         }
         match self.random.below(100) {
@@ -1357,7 +1401,15 @@ impl World {
         }
         match times.checked_sub(1) {
             Some(times) => self.leave(node, times),
-            None => self.fall(node, false),
+            None => {
+                let found = &mut self.nodes[node];
+                let is_stalled = found.stalls.0 > self.now;
+                if found.group.is_some() && !found.disk_fails && !is_stalled {
+                    let works = core::mem::take(&mut found.works);
+                    found.media.close(works.into_values());
+                }
+                self.fall(node, false);
+            }
         }
     }
 
@@ -1563,6 +1615,7 @@ impl World {
         for node in 0..self.nodes.len() {
             self.nodes[node].paused_until = 0;
             self.nodes[node].stalls = (0, 0);
+            self.at(0, Event::Hangs { node, hangs: false });
             let works: Vec<Op> = self.nodes[node].works.keys().copied().collect();
             let incarnation = self.nodes[node].incarnation;
             if self.faults.stalls {

@@ -351,6 +351,34 @@ fn that_power_was_lost_stays_until_the_group_says_otherwise() {
     assert!(!is_lossy(&world).is_lossy);
 }
 
+/// Whether a sync has failed before a process was killed nobody knows.
+#[test]
+fn a_life_is_known_after_a_disk_was_closed_and_not_after_its_process_was_killed() {
+    let mut world = World::with_copy(5);
+    let life = |world: &mut World| world.store.begin(COPY, true).unwrap().record.life;
+    world.set_record(Record { life: 7, ..Record::default() });
+    world.run();
+    for _ in 0..2 {
+        world.close();
+        world.kill();
+        assert_eq!(life(&mut world), 7);
+        world.run();
+    }
+    for steps in 0..4 {
+        world.kill();
+        assert_eq!(life(&mut world), 0, "after {steps} steps");
+        for _ in 0..steps {
+            if !world.todo.is_empty() {
+                world.step();
+            }
+        }
+    }
+    world.run();
+    world.close();
+    world.kill();
+    assert_eq!(life(&mut world), 0, "it was closed since");
+}
+
 #[test]
 fn a_disk_that_failed_is_found_as_one_that_lost_power() {
     let mut world = World::with_copy(4);

@@ -315,7 +315,7 @@ fn of_group(number: u64, length: Option<usize>) -> Frame {
     let term = Term { generation: 1, epoch: 1 };
     let member = group::Member { node: NodeId(1), incarnation: 1 };
     let message = match length {
-        None => group::Message::BeaconAck { member, sequence: number },
+        None => group::Message::BeaconAck { member, sequence: number, hangs: false },
         Some(length) => group::Message::Put {
             term,
             number,
