@@ -214,6 +214,8 @@ pub(super) struct Primary<P> {
     resend_at: Instant,
     /// When a column said something last.
     heard: [Instant; COLUMNS_MAX],
+    /// When the own disk has ended a read last, and a write.
+    own_ended: [Instant; 2],
     /// Columns that have failed, or were started again since they were sealed.
     broken: Mask,
     /// Of these, columns that are not in sync, whatever the map says.
@@ -299,6 +301,7 @@ impl<P: Clone> Primary<P> {
             beacon_at: now,
             resend_at: now,
             heard: [now; COLUMNS_MAX],
+            own_ended: [now; 2],
             broken: Mask::default(),
             outdated: Mask::default(),
             given_up: Mask::default(),
@@ -636,6 +639,15 @@ impl<P: Clone> Primary<P> {
     ) {
         let Some(column) = self.map.column_at(from) else { return };
         let term = self.map.term;
+        if column == self.own {
+            let [read, written] = &mut self.own_ended;
+            match &message {
+                Message::PutDone { .. } => *written = now,
+                Message::Damaged { number, .. } if self.puts.contains_key(number) => *written = now,
+                Message::Got { .. } | Message::Verified { .. } | Message::Damaged { .. } => *read = now,
+                _ => {}
+            }
+        }
         match message {
             Message::BeaconAck { member, sequence } if member == self.me => {
                 self.right.acknowledge(from, sequence);

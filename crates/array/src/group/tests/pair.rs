@@ -785,3 +785,28 @@ fn a_flush_waits_for_no_disk_that_does_not_answer() {
         };
     }
 }
+
+/// The other disk does nothing any more, and the own one does all that it is asked, but slowly: something is open there at each time.
+#[test]
+fn a_disk_that_is_slow_keeps_no_other_one_in_sync_that_does_not_answer() {
+    let timing = GroupTiming { confirm: Duration::from_secs(1000), ..GroupTiming::default() };
+    let mut pair = Pair::serving(timing);
+    let until = pair.now + timing.put_timeout * 4;
+    pair.reads = false;
+    pair.write(5, 1);
+    let unit = |unit: u64| Extent { offset: unit * UNIT, length: UNIT };
+    let mut read = 0;
+    while pair.now <= until && pair.proposed.is_empty() {
+        pair.group.command(pair.now, Token(100 + read), Command::Read { extent: unit(10 + read) });
+        pair.settle();
+        // Each takes twice as long as a node may say nothing.
+        if let Some(begun) = read.checked_sub(6) {
+            pair.has_read(unit(10 + begun), Ok(Some(0)));
+        }
+        read += 1;
+        pair.now = pair.now + timing.silence() / 3;
+        pair.tick();
+    }
+    let [map] = &pair.proposed[..] else { panic!("the write waits, {:?} reads are done", pair.done.len()) };
+    assert!(matches!(map.columns[1].state, State::Stale { .. }), "{map:?}");
+}
