@@ -509,7 +509,7 @@ impl<P: Clone> Group<P> {
             }
             Message::Here { disk, generation, in_sync_epoch, marks } => {
                 if let Some(primary) = &mut self.primary {
-                    primary.here(from, disk, generation, (in_sync_epoch, marks));
+                    primary.here(now, from, disk, generation, (in_sync_epoch, marks));
                 }
             }
             message => {

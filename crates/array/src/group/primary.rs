@@ -261,6 +261,8 @@ pub(super) struct Primary<P> {
     confirm_at: Option<Instant>,
     /// The map that lets a column in that is back, when writes have ended.
     lets_in: Option<Map>,
+    /// Of columns that were let in and not sealed: when each may be let in again, and after which pause. It may be that they hear nothing.
+    unheard: [Option<(Instant, Duration)>; COLUMNS_MAX],
     /// Until then no write begins: another map is about to be proposed, or was not long ago.
     pauses: Option<Instant>,
     /// What the column that was admitted last had missed.
@@ -330,6 +332,7 @@ impl<P: Clone> Primary<P> {
             copied: 0,
             confirm_at: None,
             lets_in: None,
+            unheard: [None; COLUMNS_MAX],
             pauses: None,
             caught_up: Extents::default(),
             writes_at: None,
@@ -658,6 +661,7 @@ impl<P: Clone> Primary<P> {
             Message::Sealed { term: of, report } if of == term => {
                 self.hear(now, column);
                 self.is_back(column);
+                self.unheard[usize::from(column)] = None;
                 if self.stage == Stage::Sealing {
                     if column == self.own && self.map.since == term.epoch {
                         self.sealed_before.get_or_insert((report.sealed_before, term.epoch));

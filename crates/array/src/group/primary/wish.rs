@@ -15,6 +15,9 @@ use crate::group::map::{Map, MapError, Member, Placement, State, Term};
 use crate::group::message::{Memory, Message};
 use crate::group::mistakes::Mistake;
 
+/// The longest pause after which a column that was let in and not sealed is let in again, in leases.
+const UNHEARD_MOST: u32 = 32;
+
 /// Another process is to be the primary.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(in crate::group) struct HandOver {
@@ -116,6 +119,7 @@ impl<P: Clone> Primary<P> {
         // A column being filled counts for nothing: it is given up at once, unless it may be in sync already.
         let gone = silent.without(self.must());
         if !self.given_up.covers(gone) {
+            gone.without(self.given_up).columns().for_each(|column| self.put_off(now, column));
             self.given_up = self.given_up.with(gone);
             self.settle_puts();
         }
@@ -344,9 +348,20 @@ impl<P: Clone> Primary<P> {
         }
     }
 
+    /// A column that is being filled is given up. Nothing was served while it was to be sealed: if it was not, that is repeated less and less often.
+    fn put_off(&mut self, now: Instant, column: u8) {
+        if self.stage == Stage::Sealing && !self.reports.contains_key(&column) {
+            let lease = self.timing.lease;
+            let unheard = &mut self.unheard[usize::from(column)];
+            let pause = unheard.map_or(lease, |(_, last)| (last * 2).min(lease * UNHEARD_MOST));
+            *unheard = Some((now + pause, pause));
+        }
+    }
+
     /// A node with a stale column is back.
     pub(in crate::group) fn here(
         &mut self,
+        now: Instant,
         from: NodeId,
         disk: Uuid,
         generation: u32,
@@ -356,6 +371,9 @@ impl<P: Clone> Primary<P> {
         let Some(column) = self.map.column_at(from).filter(|_| self.stage == Stage::Serving && !fills) else {
             return;
         };
+        if self.unheard[usize::from(column)].is_some_and(|(until, _)| now < until) {
+            return;
+        }
         // It has opened what the own column was not sealed for: that one is an earlier image, and what it has is the truth by now.
         let said = Term { generation, epoch: in_sync.0 };
         let is_own_old =
