@@ -352,6 +352,37 @@ fn a_damaged_unit_is_an_error_that_names_it() {
     assert_eq!(done(&column, get(MIB, MIB)), Ok(Some(bytes)));
 }
 
+/// Its group takes a column that has refused a write for one that has nothing of it, wherever pieces of the disk end.
+#[test]
+fn of_a_write_whose_last_unit_is_damaged_nothing_is_written() {
+    let (dir, path, key) = image();
+    let bytes: Vec<u8> = (0..MIB / 4).flat_map(|i| (i * 0x9e37_79b9).to_le_bytes()).collect();
+    let managed = open(&path);
+    let before = column(&managed, key);
+    assert_eq!(done(&before, put(MIB, bytes.clone(), false)), Ok(None));
+    before.release(Extent { offset: MIB, length: 2 * MIB });
+    drop((before, managed));
+    let all = std::fs::read(&path).unwrap();
+    let unit = &bytes[MIB as usize..][..UNIT];
+    let at = all.windows(UNIT).position(|part| part == unit).unwrap() as u64;
+    File::options().write(true).open(&path).unwrap().write_all_at(&[!unit[77]], at + 77).unwrap();
+    let managed = open(&path);
+    let column = column(&managed, key);
+    let damaged = Err(JobError::Damaged { offset: 2 * MIB, length: UNIT_BYTES });
+    for length in [512, UNIT, 3 * UNIT] {
+        let first = 2 * MIB - length as u64;
+        assert_eq!(done(&column, put(first, vec![7; length + 512], false)), damaged, "{length}");
+        let there = bytes[MIB as usize - length..MIB as usize].to_vec();
+        assert!(done(&column, get(first, length as u64)) == Ok(Some(there)), "{length} bytes before it");
+    }
+    // Another column may have done it, which misses what this one has: the next process knows.
+    assert!(column.found().missed.is_empty());
+    assert_eq!(done(&column, put(2 * MIB - 512, vec![7; 1024], true)), damaged);
+    let copy = dir.path().join("copy.img");
+    std::fs::copy(&path, &copy).unwrap();
+    assert_eq!(self::column(&open(&copy), key).found().missed, extents(MIB, 2 * MIB));
+}
+
 #[test]
 fn a_disk_whose_sync_failed_is_found_as_one_that_lost_power() {
     let (_dir, path, key) = image();

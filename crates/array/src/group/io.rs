@@ -102,7 +102,8 @@ pub enum WorkError {
     /// The disk has failed: nothing more is asked of the column.
     Disk,
     /// Bytes that the operation reads do not fit their checksums; those of a write are the rest of units which it does not write as a
-    /// whole, and it was not done there. The range is the first of them, in whole units.
+    /// whole, and nothing of it was done. What others miss by it is noted all the same, durably, but for what is damaged. The range is the first
+    /// of them, in whole units.
     Damaged(Extent),
 }
 

@@ -218,6 +218,8 @@ pub(super) struct Primary<P> {
     heard: [Instant; COLUMNS_MAX],
     /// Columns whose disks answer nothing, as their nodes say.
     hung: Mask,
+    /// When the own disk has ended a read last, and a write.
+    own_ended: [Instant; 2],
     /// Columns that have failed, or were started again since they were sealed.
     broken: Mask,
     /// Of these, columns that are not in sync, whatever the map says.
@@ -305,6 +307,7 @@ impl<P: Clone> Primary<P> {
             resend_at: now,
             heard: [now; COLUMNS_MAX],
             hung: Mask::default(),
+            own_ended: [now; 2],
             broken: Mask::default(),
             outdated: Mask::default(),
             given_up: Mask::default(),
@@ -650,6 +653,15 @@ impl<P: Clone> Primary<P> {
     ) {
         let Some(column) = self.map.column_at(from) else { return };
         let term = self.map.term;
+        if column == self.own {
+            let [read, written] = &mut self.own_ended;
+            match &message {
+                Message::PutDone { .. } => *written = now,
+                Message::Damaged { number, .. } if self.puts.contains_key(number) => *written = now,
+                Message::Got { .. } | Message::Verified { .. } | Message::Damaged { .. } => *read = now,
+                _ => {}
+            }
+        }
         match message {
             Message::BeaconAck { member, sequence, hangs } if member == self.me => {
                 self.right.acknowledge(from, sequence);
@@ -664,6 +676,7 @@ impl<P: Clone> Primary<P> {
             Message::Sealed { term: of, report } if of == term => {
                 self.hear(now, column);
                 self.is_back(column);
+                self.rests.is_sealed(column);
                 if self.stage == Stage::Sealing {
                     if column == self.own && self.map.since == term.epoch {
                         self.sealed_before.get_or_insert((report.sealed_before, term.epoch));

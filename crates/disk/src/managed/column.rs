@@ -297,7 +297,14 @@ fn begin<B: AsRef<[u8]> + Send + 'static>(
         Work::Write { extent, payload, missed } => {
             driver.act(|store, _, _| store.hold(key, extent, missed));
             return driver.spawn(async move |driver| {
-                let done = driver.write_bytes(key, extent.offset, payload.as_ref(), missed).await;
+                let mut done = driver.write_bytes(key, extent.offset, payload.as_ref(), missed).await;
+                // A column that is being filled may have done it. That the others have not is known by nothing else after a restart.
+                if let Err(JobError::Damaged { offset, length }) = done
+                    && missed
+                {
+                    let rest: Extents = extent.around(Extent { offset, length }).collect();
+                    done = driver.mark_missed(key, &rest).await.and(done);
+                }
                 answer.with(done.map(|()| None));
             });
         }
@@ -314,6 +321,17 @@ fn begin<B: AsRef<[u8]> + Send + 'static>(
         let (result, error) = asked.await.unwrap_or((Err(StoreError::Failed), None));
         answer.with(result.map(|_| None).map_err(|failed| job_error(failed, error)));
     });
+}
+
+impl Driver {
+    /// Notes that other columns have missed ranges, durably.
+    async fn mark_missed(&self, key: ColumnKey, extents: &Extents) -> Result<(), JobError> {
+        let noted = self.request(Transfer::None, None, |ticket, store, now, out| {
+            store.mark_missed(ticket, key, extents, now, out);
+        });
+        let (result, error) = noted.await;
+        result.map(drop).map_err(|failed| job_error(failed, error))
+    }
 }
 
 impl Managed {

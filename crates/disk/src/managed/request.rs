@@ -115,7 +115,8 @@ impl Driver {
         Ok(bytes)
     }
 
-    /// Writes bytes of a column, which are in the column. `missed`: some other column of its group does not get them.
+    /// Writes bytes of a column, which are in the column. `missed`: some other column of its group does not get them. If the first or the last unit
+    /// is damaged, and written only in part, nothing is written.
     pub(super) async fn write_bytes(
         &self,
         key: ColumnKey,
@@ -126,6 +127,12 @@ impl Driver {
         // SAFETY: the bytes are borrowed until the last write has ended, as the disk's thread ends no task before its end; nobody
         // writes into the source of a write.
         let buf = unsafe { RawBuf::new(NonNull::from(bytes).cast(), bytes.len()) };
+        let end = offset + bytes.len() as u64;
+        let has_parts = self.parts(offset, bytes.len() as u64).nth(1).is_some();
+        // The last part would find the damage when others are written.
+        if has_parts && !end.is_multiple_of(UNIT_BYTES) {
+            self.read_bytes(key, whole(end), UNIT_BYTES).await?;
+        }
         for (at, length) in self.parts(offset, bytes.len() as u64) {
             self.write(key, at, part(buf, at - offset, length), missed).await?;
         }

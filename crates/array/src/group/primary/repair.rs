@@ -343,9 +343,11 @@ impl<P: Clone> Primary<P> {
         let have_answered = put.confirmed.with(put.damaged());
         let sources = self.sources(put.reason);
         let has_it = sources.common(put.confirmed);
+        let in_sync = self.map.in_sync().collect();
         let must = self.needed().without(self.given_up);
+        let has_all_answered = have_answered.covers(sources.with(must));
         // One that has done it and is not asked any more is about to be dropped.
-        let is_done = put.confirmed.common(must) != Mask::default();
+        let is_done = put.confirmed.common(self.must()) != Mask::default();
         if self.made.is(Mistake::FailAtOnce) && !is_done && have_answered.covers(must) {
             return self.fail(number, out);
         }
@@ -359,10 +361,13 @@ impl<P: Clone> Primary<P> {
                 .min_by_key(|source| put.has_part(*source));
             let (source, extent, how) = match (fit, units) {
                 (Some(source), _) => (source, whole, Mend::Whole),
+                // Another column is yet to answer, and may have the unit without a part of what nobody may be able to do.
+                (None, Some(source)) if put.has_part(source) && !has_all_answered => continue,
                 (None, Some(source)) => (source, extent, Mend::Units),
-                // Another column is yet to answer.
-                (None, None) if !have_answered.covers(sources.with(must)) => continue,
-                (None, None) if has_it != Mask::default() => return self.broken.insert(column),
+                (None, None) if !has_all_answered => continue,
+                (None, None) if has_it.common(in_sync) != Mask::default() => {
+                    return self.broken.insert(column);
+                }
                 (None, None) if is_done => continue,
                 (None, None) => return self.fail(number, out),
             };
@@ -386,8 +391,12 @@ impl<P: Clone> Primary<P> {
         if let Reason::Command(token) = put.reason {
             refuse(token, CommandError::Damaged, out);
         }
-        // The column being filled may have done it. What all others have lost it has as well as it had.
+        // The column being filled may have done it. What all others have lost it has as well as it had. One that is about to be admitted is filled
+        // once more.
         if let Some(fill) = &mut self.fill {
+            if fill.step > FillStep::Copying && put.confirmed.has(fill.column) {
+                self.given_up.insert(fill.column);
+            }
             let whole = put.extent.whole(unit);
             let mut parts: Extents = [whole].into_iter().collect();
             lost.into_iter().for_each(|(_, extent)| parts.remove(extent));

@@ -57,8 +57,9 @@ impl<P: Clone> Primary<P> {
         self.harden_targets(harden).has(column) && !harden.confirmed.has(column)
     }
 
-    /// The own disk has not answered for so long what it was asked, or a flush for as long as any other disk may take for one.
-    fn owes(&self, now: Instant, limit: Duration) -> bool {
+    /// The own disk has not answered for so long what it was asked, or a flush for as long as any other disk may take for one. Of reads, and of
+    /// writes, it is given the same time since these.
+    fn owes(&self, now: Instant, limit: Duration, [read, written]: [Instant; 2]) -> bool {
         let own = self.own;
         let is_late = |since: Instant| since + limit < now;
         let is_late_flush = |since: Instant| since + self.timing.flush_timeout() < now;
@@ -66,18 +67,18 @@ impl<P: Clone> Primary<P> {
             |put: &Put<P>| put.targets.has(own) && !put.confirmed.has(own) && !put.damaged().has(own);
         let reads = |get: &Get| get.from == own && get.repair.is_none();
         self.is_awaited(own) && is_late(self.stage_since)
-            || self.puts.values().any(|put| is_late(put.since) && has_not(put))
-            || self.gets.values().any(|get| is_late(get.since) && reads(get))
+            || self.puts.values().any(|put| is_late(put.since.max(written)) && has_not(put))
+            || self.gets.values().any(|get| is_late(get.since.max(read)) && reads(get))
             || self
                 .hardens
                 .values()
                 .any(|harden| is_late_flush(harden.since) && self.awaits_flush(harden, own))
     }
 
-    /// The own disk neither answers nor fails, as its driver says, or for so long that another primary would have dropped the column, and another column in sync, which is
-    /// there, has everything.
+    /// The own disk neither answers nor fails, as its driver says, or for so long that another primary would have dropped the column, and another
+    /// column in sync, which is there, has everything.
     pub(in crate::group) fn hangs(&self, now: Instant, own: &Column) -> bool {
-        let hangs = own.hangs || self.owes(now, self.timing.begin_timeout());
+        let hangs = own.hangs || self.owes(now, self.timing.begin_timeout(), [Instant(0); 2]);
         let is_sound = |column: &u8| {
             self.is_open() || self.reports.get(column).is_some_and(|report| report.memory > Memory::Lossy)
         };
@@ -118,6 +119,7 @@ impl<P: Clone> Primary<P> {
         // A column being filled counts for nothing: it is given up at once, unless it may be in sync already.
         let gone = silent.without(self.must());
         if !self.given_up.covers(gone) {
+            gone.without(self.given_up).columns().for_each(|column| self.put_off(now, column));
             self.given_up = self.given_up.with(gone);
             self.settle_puts();
         }
@@ -179,10 +181,15 @@ impl<P: Clone> Primary<P> {
         // What another one may have lost such a column does not have either.
         let outdated = self.outdated.common(gone).columns().next();
         let column = outdated.or_else(|| gone.columns().next())?;
-        // The own disk may hang, too, and for ever: then the other one goes on when it is back, since it has all that was acknowledged.
+        // The own disk may hang, too, and for ever: then the other one goes on when it is back, since it has all that was acknowledged. One that ends
+        // what it was asked, though each takes long, does not hang: with many readers something is open there at all times.
         let is_last = sync.without(own_bit).count() == 1;
-        let own_hangs = own_column.hangs || self.owes(now, self.timing.silence());
-        if is_last && !self.broken.has(column) && own_hangs {
+        let may_hang = || {
+            own_column.hangs
+                || self.owes(now, self.timing.silence(), self.own_ended)
+                || self.owes(now, self.timing.begin_timeout(), [Instant(0); 2])
+        };
+        if is_last && !self.broken.has(column) && may_hang() {
             return None;
         }
         let answer = |column: &u8| self.reports.get(column).filter(|_| !silent.has(*column));
@@ -341,6 +348,13 @@ impl<P: Clone> Primary<P> {
         (self.is_silenced, self.pauses) = (false, None);
         if let Some(fill) = self.fill.as_mut().filter(|fill| fill.step == FillStep::Proposed) {
             fill.step = FillStep::Hardened;
+        }
+    }
+
+    /// A column that is being filled is given up.
+    fn put_off(&mut self, now: Instant, column: u8) {
+        if self.stage == Stage::Sealing && !self.reports.contains_key(&column) {
+            self.rests.put_off(now, column, &self.timing);
         }
     }
 

@@ -1564,3 +1564,28 @@ fn a_write_that_was_refused_takes_from_nobody_what_another_column_has() {
     }
     assert!(count > 5, "{count}");
 }
+
+/// A column that was dropped is heard, and hears nothing: each time it is let in the group waits for it in vain.
+#[test]
+fn a_column_that_hears_nothing_costs_little_time() {
+    for seed in 0..8 {
+        let (mut world, primary) = serving(seed, 3, None);
+        let deaf = (primary + 1 + seed as usize % 2) % 3;
+        world.cuts.extend((0..3).filter(|node| *node != deaf).map(|node| (node, deaf)));
+        world.run(world.now + 20 * LEASE);
+        let (mut serves, mut all) = (0, 0);
+        let end = world.now + 100 * LEASE;
+        while world.now < end {
+            world.run(world.now + MS);
+            serves += u32::from(world.nodes[primary].serves);
+            all += 1;
+        }
+        assert_eq!(world.wrong, None, "seed {seed}");
+        assert!(serves * 20 > all * 19, "seed {seed}: it serves {serves} of {all} ms");
+        // It is back at once when it hears again.
+        world.cuts.clear();
+        world.run(world.now + 40 * LEASE);
+        world.judge_whole();
+        assert_eq!(world.wrong, None, "seed {seed}");
+    }
+}

@@ -7,9 +7,9 @@ use cards_core::{Duration, Instant, NodeId};
 use cards_layout::format::Uuid;
 
 use crate::group::{
-    Answer, Change, Client, Command, Disk, DropCause, Extent, Extents, Group, GroupTiming, Map, MapColumn,
-    Marks, Member, Memory, Message, Op, Origin, Origins, Output, Placement, Record, Report, Size, State,
-    Term, Token, Work, WorkError,
+    Answer, Change, Client, Command, CommandError, Disk, DropCause, Extent, Extents, Group, GroupTiming, Map,
+    MapColumn, Marks, Member, Memory, Message, Op, Origin, Origins, Output, Placement, Record, Report, Size,
+    State, Term, Token, Work, WorkError,
 };
 
 const HERE: NodeId = NodeId(0);
@@ -39,6 +39,7 @@ struct Pair {
     proposed: Vec<Map>,
     changes: Vec<Change>,
     done: Vec<Token>,
+    failed: Vec<(Token, CommandError)>,
 }
 
 fn member(node: NodeId) -> Member {
@@ -68,6 +69,7 @@ impl Pair {
         let group = Group::new(member(HERE), found, size, timing, Instant(0));
         let (open, sent, proposed, changes, done) =
             (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let failed = Vec::new();
         Self {
             group,
             now: BEGIN,
@@ -82,6 +84,7 @@ impl Pair {
             proposed,
             changes,
             done,
+            failed,
         }
     }
 
@@ -116,6 +119,7 @@ impl Pair {
             match output {
                 Output::ReadMap => self.group.register(self.now, Answer::Read(self.map.clone())),
                 Output::Done { token, result: Ok(_) } => self.done.push(token),
+                Output::Done { token, result: Err(error) } => self.failed.push((token, error)),
                 Output::Propose(map) => self.proposed.push(map),
                 Output::Changed(change) => self.changes.push(change),
                 Output::Work { op, work: Work::Write { extent, .. } } if self.is_rotten => {
@@ -128,22 +132,19 @@ impl Pair {
                     self.group.done(self.now, op, Ok(bytes));
                 }
                 Output::Work { op, work } => self.open.push((op, work)),
-                Output::Send { to: THERE, message: Message::Beacon { member, sequence, .. } } => {
-                    self.group.receive(
-                        self.now,
-                        THERE,
-                        Message::BeaconAck { member, sequence, hangs: false },
-                    );
+                Output::Send { to, message: Message::Beacon { member, sequence, .. } } => {
+                    let acknowledged = Message::BeaconAck { member, sequence, hangs: false };
+                    self.group.receive(self.now, to, acknowledged);
                 }
-                Output::Send { message: Message::Seal(map), .. } if self.answers => {
+                Output::Send { to, message: Message::Seal(map) } if self.answers => {
                     let report = Box::new(self.report.clone());
                     self.report.sealed_before = map.term;
                     let message = Message::Sealed { term: map.term, report };
-                    self.group.receive(self.now, THERE, message);
+                    self.group.receive(self.now, to, message);
                 }
-                Output::Send { message: Message::Open { term, .. }, .. } if self.answers => {
+                Output::Send { to, message: Message::Open { term, .. } } if self.answers => {
                     self.report.in_sync_epoch = term.epoch;
-                    self.group.receive(self.now, THERE, Message::Opened { term });
+                    self.group.receive(self.now, to, Message::Opened { term });
                 }
                 Output::Send { message, .. } => self.sent.push(message),
                 _ => {}
@@ -679,16 +680,21 @@ fn what_is_copied_to_a_disk_that_is_not_trusted_is_forgotten_when_it_is_in_sync(
         pair.hear(Message::Here { disk: Uuid([2; 16]), generation: 1, in_sync_epoch: 5, marks: Marks(0) });
         pair.take();
         assert_eq!(pair.map.columns[1].state, State::Fill { since });
-        let (mut told, mut is_over) = (false, false);
+        let (mut told, mut is_over, mut last) = (false, false, 0);
         while !is_over {
             let said = pair.said();
             assert!(!said.is_empty(), "the fill stands still");
             for message in said {
                 match message {
                     Message::Put { term, number, .. } => {
+                        last = number;
                         pair.hear(Message::PutDone { term, number, marks: Marks(0) });
                     }
-                    Message::CaughtUp { .. } => told = true,
+                    // The next write may miss what is forgotten.
+                    Message::CaughtUp { number, .. } => {
+                        assert_eq!(number, last);
+                        told = true;
+                    }
                     Message::Harden { .. } => is_over = true,
                     _ => {}
                 }
@@ -808,4 +814,131 @@ fn a_flush_waits_for_no_disk_that_does_not_answer() {
             panic!("{:?}", pair.changes)
         };
     }
+}
+
+/// The other disk does nothing any more, and the own one does all that it is asked, but slowly: something is open there at each time.
+#[test]
+fn a_disk_that_is_slow_keeps_no_other_one_in_sync_that_does_not_answer() {
+    let timing = GroupTiming { confirm: Duration::from_secs(1000), ..GroupTiming::default() };
+    let mut pair = Pair::serving(timing);
+    let until = pair.now + timing.put_timeout * 4;
+    pair.reads = false;
+    pair.write(5, 1);
+    let unit = |unit: u64| Extent { offset: unit * UNIT, length: UNIT };
+    let mut read = 0;
+    while pair.now <= until && pair.proposed.is_empty() {
+        pair.group.command(pair.now, Token(100 + read), Command::Read { extent: unit(10 + read) });
+        pair.settle();
+        // Each takes twice as long as a node may say nothing.
+        if let Some(begun) = read.checked_sub(6) {
+            pair.has_read(unit(10 + begun), Ok(Some(0)));
+        }
+        read += 1;
+        pair.now = pair.now + timing.silence() / 3;
+        pair.tick();
+    }
+    let [map] = &pair.proposed[..] else { panic!("the write waits, {:?} reads are done", pair.done.len()) };
+    assert!(matches!(map.columns[1].state, State::Stale { .. }), "{map:?}");
+}
+
+/// The last of so many columns is being filled, has everything, and is making it durable; its node.
+fn hardening(columns: usize) -> (Pair, NodeId) {
+    let record = Record { generation: 1, sealed_epoch: 11, in_sync_epoch: 11, ..Record::default() };
+    let mut pair = Pair::with_record(HERE, GroupTiming::default(), record);
+    (pair.map.term.epoch, pair.map.since) = (12, 12);
+    pair.report.sealed_before = Term { generation: 1, epoch: 11 };
+    pair.report.in_sync_epoch = 5;
+    let (disk, node) = (Uuid([columns as u8; 16]), NodeId(columns as u16 - 1));
+    let stale = MapColumn { disk, node, state: State::Stale { since: 3 }, marks: Marks(0) };
+    pair.map.columns.truncate(columns - 1);
+    pair.map.columns.push(stale);
+    pair.begin();
+    let here = Message::Here { disk, generation: 1, in_sync_epoch: 5, marks: Marks(0) };
+    pair.group.receive(pair.now, node, here);
+    pair.settle();
+    pair.take();
+    let said = pair.said();
+    assert!(said.iter().any(|message| matches!(message, Message::Harden { admits: true, .. })), "{said:?}");
+    (pair, node)
+}
+
+/// The last column in sync cannot read a unit for a write. The one that is about to be admitted has done that, and the same unit of it has rotted
+/// since: nobody has it, and the group goes on without.
+#[test]
+fn a_unit_that_neither_the_last_column_in_sync_has_nor_a_filled_one_costs_a_write_and_not_the_group() {
+    let (mut pair, filled) = hardening(2);
+    let term = pair.map.term;
+    pair.is_rotten = true;
+    let extent = Extent { offset: 6 * UNIT + 512, length: UNIT };
+    pair.group.command(pair.now, Token(1), Command::Write { extent, payload: 3, origin: None });
+    pair.settle();
+    let said = pair.said();
+    let [Message::Put { number, .. }] = said[..] else { panic!("{said:?}") };
+    pair.group.receive(pair.now, filled, Message::PutDone { term, number, marks: Marks(0) });
+    pair.settle();
+    let said = pair.said();
+    let [Message::Get { number, extent: whole, .. }] = said[..] else { panic!("{said:?}") };
+    assert_eq!(whole, extent.whole(UNIT));
+    let damaged = Extent { length: UNIT, ..whole };
+    pair.group.receive(pair.now, filled, Message::Damaged { term, number, extent: damaged });
+    pair.settle();
+    assert!(!pair.group.is_outdated() && pair.group.serves(pair.now), "the group stands still");
+    assert_eq!(pair.failed, [(Token(1), CommandError::Damaged)]);
+    // It has what nobody else has.
+    pair.take();
+    assert!(matches!(pair.map.columns[1].state, State::Stale { .. }), "{:?}", pair.map);
+    assert!(pair.group.serves(pair.now));
+}
+
+/// A column cannot read a unit for a write. One that is being filled has done that, and another one in sync, which has that unit as it was, is yet to
+/// answer. In the end nobody can do the write: both in sync have the same.
+#[test]
+fn a_column_gets_no_part_of_a_write_that_another_one_may_have_the_unit_without() {
+    let (mut pair, filled) = hardening(3);
+    let term = pair.map.term;
+    let unit = |unit: u64| Extent { offset: unit * UNIT, length: UNIT };
+    pair.works = false;
+    let extent = Extent { offset: 6 * UNIT + 512, length: 2 * UNIT };
+    pair.group.command(pair.now, Token(1), Command::Write { extent, payload: 3, origin: None });
+    pair.settle();
+    let said = pair.said();
+    let [Message::Put { number, .. }, Message::Put { .. }] = said[..] else { panic!("{said:?}") };
+    let [(own, Work::Write { .. })] = pair.open[..] else { panic!("{:?}", pair.open) };
+    pair.open.clear();
+    pair.group.receive(pair.now, filled, Message::PutDone { term, number, marks: Marks(0) });
+    pair.hear(Message::Damaged { term, number, extent: unit(6) });
+    let said = pair.said();
+    let [Message::Get { number, .. }] = said[..] else { panic!("{said:?}") };
+    pair.group.receive(pair.now, filled, Message::Damaged { term, number, extent: unit(8) });
+    pair.settle();
+    // What the other column in sync has of the unit in the end: 0 without the write, 1 with a part of it.
+    let mut has = None;
+    let answers = |pair: &mut Pair, has: &mut Option<u64>| {
+        for _ in 0..8 {
+            for message in pair.said() {
+                match message {
+                    Message::Get { term, number, .. } => pair.hear(Message::Got { term, number, payload: 1 }),
+                    Message::Put { number, extent, payload, .. } if extent == unit(6) => {
+                        *has = Some(payload);
+                        pair.hear(Message::PutDone { term, number, marks: Marks(0) });
+                    }
+                    Message::Put { number, .. } => {
+                        pair.hear(Message::Damaged { term, number, extent: unit(8) })
+                    }
+                    _ => {}
+                }
+            }
+            if let [(_, Work::Read { extent })] = pair.open[..] {
+                pair.has_read(extent, Ok(Some(0)));
+            }
+        }
+    };
+    answers(&mut pair, &mut has);
+    pair.group.receive(pair.now, filled, Message::Failed { term });
+    pair.settle();
+    pair.group.done(pair.now, own, Err(WorkError::Damaged(unit(8))));
+    pair.settle();
+    answers(&mut pair, &mut has);
+    assert_eq!(pair.failed, [(Token(1), CommandError::Damaged)]);
+    assert_eq!(has, Some(0), "the own column has 0");
 }
