@@ -34,7 +34,7 @@ use std::time::Duration;
 
 use cards_array::group::{Extent, Group, Map, Member, Op, Output, Work, WorkError};
 use cards_core::{ControlInput, Instant, NodeId, PgId};
-use cards_disk::JobError;
+use cards_disk::{JobError, Uuid};
 
 use crate::node::buffers::Bytes;
 use crate::node::group_mail::GroupSendError;
@@ -87,6 +87,13 @@ impl Node {
     /// Does something on the thread that drives a group.
     fn at_home(&self, of: PgId, call: impl FnOnce(&Rc<Local>) + Send + 'static) {
         self.threads[self.home_of(of)].post(Event::Call(Box::new(call)));
+    }
+
+    /// A managed disk answers nothing, or does again: no group that has a copy there needs to find that out for itself.
+    pub(crate) fn disk_hangs(&self, disk: Uuid, hangs: bool) {
+        for thread in self.threads.iter() {
+            thread.post(Event::Call(Box::new(move |local| local.disk_hangs(disk, hangs))));
+        }
     }
 
     /// Who can be the next primary of a group of this node.
@@ -142,6 +149,17 @@ impl Local {
             });
             local.carry_out_wishes();
         });
+    }
+
+    fn disk_hangs(self: &Rc<Self>, disk: Uuid, hangs: bool) {
+        let is_there = |hosted: &Hosted| hosted.column.managed().uuid() == disk;
+        let groups: Vec<PgId> = {
+            let groups = self.groups.borrow();
+            groups.iter().filter(|(_, hosted)| is_there(hosted)).map(|(of, _)| *of).collect()
+        };
+        for of in groups {
+            self.group(of, |group, now| group.disk_hangs(now, hangs));
+        }
     }
 
     /// When a group of this thread wants to be woken, in nanoseconds.
