@@ -690,8 +690,8 @@ impl<P: Clone> Group<P> {
 
     fn lead(&mut self, now: Instant, map: Map) {
         let (timing, made, size) = (self.timing, self.made, self.size);
-        let right = Right::after(self.beacons);
-        self.primary = Some(Primary::new(self.me, timing, made, size, (map, right), now, &mut self.out));
+        let own = (Right::after(self.beacons), self.column.marks);
+        self.primary = Some(Primary::new(self.me, timing, made, size, (map, own), now, &mut self.out));
     }
 
     /// Another process is the primary, or will be.

@@ -330,6 +330,10 @@ impl Run {
                 self.world.models().disk_errors.push((now, volume));
                 Ok(())
             }
+            ColumnEvent::News { node, volume, at } => {
+                self.errors.hears(node, volume, (self.world.now(), at));
+                Ok(())
+            }
             ColumnEvent::Wrong(why) => Err(why),
         }
     }

@@ -34,6 +34,6 @@ pub use media::{Media, initial_tag};
 pub use memory::Tags;
 pub use trace::Trace;
 pub use world::{
-    Action, ColumnEvent, DriverMistake, LATE_NEWS, Loss, MirrorConfig, MirrorCounts, NodeConfig, PageEvent,
-    World, WorldConfig,
+    Action, ColumnEvent, DriverMistake, Loss, MirrorConfig, MirrorCounts, NodeConfig, PageEvent, World,
+    WorldConfig,
 };

@@ -52,7 +52,7 @@ use seal::Sealing;
 pub use columns::ColumnEvent;
 pub use devices::PageEvent;
 pub(crate) use groups::GroupLife;
-pub use groups::{DriverMistake, LATE_NEWS, MirrorConfig, MirrorCounts};
+pub use groups::{DriverMistake, MirrorConfig, MirrorCounts};
 
 /// Who is sent the contents of a slot.
 #[derive(Clone, Copy)]

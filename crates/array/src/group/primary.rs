@@ -289,10 +289,15 @@ impl<P: Clone> Primary<P> {
         timing: GroupTiming,
         made: Made,
         size: Size,
-        (map, right): (Map, Right),
+        (map, (right, own_marks)): (Map, (Right, Marks)),
         now: Instant,
         out: &mut Outputs<P>,
     ) -> Self {
+        let mut marks = [Marks(0); COLUMNS_MAX];
+        // Before it has done any write: others forget what an earlier process has said of the disk.
+        if let Some(own) = map.column_at(me.node) {
+            marks[usize::from(own)] = own_marks;
+        }
         let mut primary = Self {
             me,
             timing,
@@ -325,7 +330,7 @@ impl<P: Clone> Primary<P> {
             next_number: 1,
             puts: BTreeMap::new(),
             gets: BTreeMap::new(),
-            marks: [Marks(0); COLUMNS_MAX],
+            marks,
             verifies: BTreeMap::new(),
             mended: Vec::new(),
             hardens: BTreeMap::new(),

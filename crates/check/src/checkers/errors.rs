@@ -5,7 +5,6 @@
 //! each other again.
 
 use cards_core::{Duration, Instant, IoError, NodeId, PgId};
-use cards_world::LATE_NEWS;
 
 use crate::options::Options;
 
@@ -23,6 +22,8 @@ pub struct Errors {
     /// Volumes whose primaries move, and when one did.
     shared: Vec<PgId>,
     moves: Vec<(PgId, Instant)>,
+    /// While a node has not heard that another one may be the primary, it asks the last one.
+    unaware: Vec<(NodeId, PgId, Instant, Instant)>,
     /// How long nodes take to find each other again.
     grace: Duration,
     /// How much longer than others some words take.
@@ -58,9 +59,6 @@ struct Reason {
 impl Errors {
     pub(crate) fn new(options: &Options) -> Self {
         let grace = options.world.lease * 3 + options.world.peer_timeout * 10 + Duration::from_secs(1);
-        // Who has not heard which node is the primary asks the last one.
-        let is_late = options.world.mirrors.iter().any(|mirror| mirror.late_news > 0);
-        let grace = if is_late { grace + LATE_NEWS } else { grace };
         Self {
             failures: Vec::new(),
             reasons: Vec::new(),
@@ -73,6 +71,7 @@ impl Errors {
                 options.world.shared.iter().copied().chain(mirrors).collect()
             },
             moves: Vec::new(),
+            unaware: Vec::new(),
             grace,
             late: if options.network.rare > 0 { options.network.delay_rare } else { Duration::ZERO },
             spread: options.world.peer_timeout * 4,
@@ -157,6 +156,11 @@ impl Errors {
         self.moves.push((volume, now));
     }
 
+    /// A node hears only at the end of this time that another one may be the volume's primary.
+    pub(crate) fn hears(&mut self, node: NodeId, volume: PgId, (from, to): (Instant, Instant)) {
+        self.unaware.push((node, volume, from, to));
+    }
+
     /// Failures that were told so far.
     pub(crate) fn count(&self) -> u64 {
         self.failures.len() as u64
@@ -210,6 +214,12 @@ impl Errors {
         let moved = |&(volume, at): &(PgId, Instant)| {
             volume == failure.volume && at <= failure.to && failure.from <= at + self.grace
         };
+        let was_unaware = || {
+            self.unaware.iter().any(|&(node, volume, from, to)| {
+                let is_it = (node, volume) == (failure.node, failure.volume);
+                is_it && from <= failure.to && failure.to <= to + self.grace
+            })
+        };
         let taken_over = || self.was_taken_over(failure.volume, failure.from, failure.to);
         let unreachable = || {
             self.reasons.iter().any(|reason| {
@@ -231,18 +241,42 @@ impl Errors {
                 taken_over()
                     || self.moves.iter().any(moved)
                     || unreachable()
+                    || was_unaware()
                     || self.was_detached(failure.node, failure.volume, failure.from)
                     || failure.from <= self.late_until
             }
             // Of a move no client hears more than that nobody knows what became of a request.
             IoError::NotAttached | IoError::NotPermitted => {
                 let detached = self.was_detached(failure.node, failure.volume, failure.from);
-                taken_over() || detached || unreachable()
+                taken_over() || detached || unreachable() || was_unaware()
             }
             IoError::PowerLost | IoError::SyncFailed => {
                 self.losses.iter().any(|&(volume, at)| volume == failure.volume && at <= failure.to)
             }
             IoError::NotSupported | IoError::Invalid | IoError::Busy => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A primary has died, and another one is there. Of that one node hears late, and another one soon.
+    #[test]
+    fn only_a_node_that_hears_late_of_a_primary_is_excused_late() {
+        let is_late = |options: &Options| options.world.mirrors[0].late_news > 0;
+        let options = (0..99).map(Options::mirrored).find(is_late).expect("news are late in most runs");
+        let volume = options.world.mirrors[0].volume;
+        let ms = |ms| Instant(0) + Duration::from_millis(ms);
+        for (node, is_excused) in [(NodeId(1), true), (NodeId(2), false)] {
+            let mut errors = Errors::new(&options);
+            errors.unreachable(NodeId(0), ms(1_000), ms(1_100));
+            errors.hears(NodeId(1), volume, (ms(1_050), ms(3_400)));
+            errors.hears(NodeId(2), volume, (ms(1_050), ms(1_100)));
+            let told = ms(2_100) + errors.grace;
+            errors.seen(node, volume, IoError::OutcomeUnknown, ms(1_010), told, "a write".into());
+            assert_eq!(errors.judge().is_ok(), is_excused, "{node:?}");
         }
     }
 }

@@ -4,7 +4,7 @@
 //! but while the column that has it cannot be asked.
 
 use cards_array::group::{COLUMNS_MAX, Command, Extent, Map, Message, Placement, State, Token as GroupToken};
-use cards_core::{Duration, NodeId, PgId};
+use cards_core::{Duration, Instant, NodeId, PgId};
 use cards_layout::format::Uuid;
 
 use super::groups::{COPY, DriverMistake, Mirror};
@@ -35,6 +35,15 @@ pub enum ColumnEvent {
     },
     /// Units of a volume were found damaged, and no other column could be asked for them.
     Unrepaired(PgId),
+    /// A node hears only then that the group may have another primary.
+    News {
+        /// Which node.
+        node: NodeId,
+        /// Of which volume.
+        volume: PgId,
+        /// When it hears of it.
+        at: Instant,
+    },
     /// The map was changed as it must not be.
     Wrong(String),
 }

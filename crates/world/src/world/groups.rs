@@ -22,7 +22,7 @@ use cards_core::{
 };
 use cards_layout::format::Uuid;
 
-use super::columns::Plan;
+use super::columns::{ColumnEvent, Plan};
 use super::{Action, EnvelopeBody, Event, Loss, World};
 use crate::column::Column;
 use crate::memory::Tags;
@@ -33,7 +33,7 @@ use crate::node::{Alarm, Unit};
 const NEWS: Duration = Duration::from_millis(60);
 
 /// ... or, if the news are late, within this.
-pub const LATE_NEWS: Duration = Duration::from_millis(2_500);
+const LATE_NEWS: Duration = Duration::from_millis(2_500);
 
 /// Sectors that are copied, or compared with their checksums, at a time.
 pub(super) const COPY: u64 = 16;
@@ -642,8 +642,14 @@ impl<M: Models> World<M> {
             let late_news = mirror.config.late_news;
             let within = if mirror.chance(late_news) { LATE_NEWS } else { NEWS };
             let after = Duration::from_nanos(mirror.draw() % within.as_nanos() as u64);
-            self.schedule(self.now + after, Action::TellRole { at: node, volume });
+            self.tell_later(node, volume, self.now + after);
         }
+    }
+
+    /// A node hears what the register holds, some time later.
+    fn tell_later(&mut self, node: NodeId, volume: PgId, at: Instant) {
+        self.column_events.push_back(ColumnEvent::News { node, volume, at });
+        self.schedule(at, Action::TellRole { at: node, volume });
     }
 
     /// A node hears what the register holds. That it is the primary itself, its group says.
@@ -655,7 +661,7 @@ impl<M: Models> World<M> {
         let known = self.control(node).and_then(|control| control.volume(volume)).map(|spec| spec.epoch);
         let cut_off = self.mirror(volume).cut_off.get(&node).copied();
         if let Some(until) = cut_off.filter(|&until| now < until && known.is_some()) {
-            return self.schedule(until, Action::TellRole { at: node, volume });
+            return self.tell_later(node, volume, until);
         }
         let map = self.mirror(volume).register.clone();
         if known.is_some_and(|known| known >= map.since) {

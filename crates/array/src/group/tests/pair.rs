@@ -267,6 +267,22 @@ fn what_a_disk_has_counted_is_known_as_long_as_its_column_gets_writes() {
     assert_eq!(marks, Marks(50));
 }
 
+/// The disk is an earlier image if it says less when the primary's process has ended, though that one had written nothing.
+#[test]
+fn a_primary_says_from_the_beginning_what_its_disk_has_counted() {
+    let mut pair = Pair::new(HERE, GroupTiming::default());
+    pair.group.marked(Marks(7));
+    pair.group.timeout(pair.now);
+    let said = loop {
+        match pair.group.poll().expect("a beacon") {
+            Output::ReadMap => pair.group.register(pair.now, Answer::Read(pair.map.clone())),
+            Output::Send { message: Message::Beacon { marks, .. }, .. } => break marks,
+            _ => {}
+        }
+    };
+    assert_eq!(said, Marks(7));
+}
+
 #[test]
 fn a_copy_is_doubtful_if_columns_know_different_commands_or_one_of_them_has_forgotten_some() {
     let extent = Extent { offset: 5 * UNIT, length: UNIT };
