@@ -2,6 +2,7 @@
 
 mod exclusive;
 mod file;
+mod hung;
 mod pages;
 mod place;
 mod read_ahead;
