@@ -167,6 +167,20 @@ impl JobError {
         }
     }
 
+    /// Whether the disk itself has said it, and not this process for it.
+    pub(crate) fn is_answer(self) -> bool {
+        match self {
+            Self::OutOfRange { .. }
+            | Self::ReadOnly
+            | Self::SyncFailed
+            | Self::Disconnected
+            | Self::WritesLost
+            | Self::StoreFailed => false,
+            Self::Object(error) => !error.is_transient(),
+            Self::Shrank { .. } | Self::Damaged { .. } | Self::Os { .. } => true,
+        }
+    }
+
     /// The error of the last system call of this thread.
     pub(crate) fn last_os() -> Self {
         Self::Os { errno: io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO) }

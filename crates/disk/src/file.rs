@@ -14,8 +14,7 @@ use crate::room::Room;
 
 /// Alignment assumed for `O_DIRECT` on a regular file; the largest logical block size in common use.
 const DIRECT_ALIGN: u32 = 4096;
-/// How long a lock may be somebody else's.
-const LOCK_WAIT: Duration = Duration::from_secs(3);
+/// How often a lock is tried that another process has.
 const LOCK_AGAIN: Duration = Duration::from_millis(20);
 
 /// A disk that is opened for use; its lock lasts as long as this value.
@@ -73,7 +72,7 @@ impl Holder {
             Err(error) => return Err(open_error(path, error)),
         };
         let how = if options.read_only { libc::LOCK_SH } else { libc::LOCK_EX };
-        lock_file(&lock, how).map_err(|error| match error.raw_os_error() {
+        lock_file(&lock, how, options.lock_wait).map_err(|error| match error.raw_os_error() {
             Some(libc::EWOULDBLOCK) => {
                 DiskError::Busy { path: name(), by: "another daemon or program (flock)" }
             }
@@ -198,7 +197,7 @@ fn identity(meta: &std::fs::Metadata) -> (bool, u64, u64) {
 
 /// Locks a file as `how` says. A daemon that was killed a moment ago holds its lock for as long as the kernel is busy
 /// with what it had asked for.
-fn lock_file(file: &File, how: i32) -> io::Result<()> {
+fn lock_file(file: &File, how: i32, wait: Duration) -> io::Result<()> {
     let start = Instant::now();
     loop {
         // SAFETY: flock takes a descriptor and flags.
@@ -206,7 +205,7 @@ fn lock_file(file: &File, how: i32) -> io::Result<()> {
             return Ok(());
         }
         let error = io::Error::last_os_error();
-        if error.raw_os_error() != Some(libc::EWOULDBLOCK) || start.elapsed() >= LOCK_WAIT {
+        if error.raw_os_error() != Some(libc::EWOULDBLOCK) || start.elapsed() >= wait {
             return Err(error);
         }
         std::thread::sleep(LOCK_AGAIN);

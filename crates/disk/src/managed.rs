@@ -50,11 +50,12 @@ pub use self::scrub::{DamagedPlace, Scrub};
 use crate::delivery::Delivery;
 use crate::disk::Disk;
 use crate::engine::{Engine, EngineKind};
-use crate::error::{Altered, DiskError};
+use crate::error::{Altered, DiskError, JobError};
 use crate::job::Work;
 use crate::mailbox::Reply;
 use crate::options::DiskOptions;
 use crate::room::Room;
+use crate::stats::DiskStats;
 
 /// Reads and writes at the file or device at a time. The volumes' own depths are what bounds clients; what the store writes for
 /// them must not wait behind them.
@@ -152,6 +153,8 @@ pub(crate) struct Counts {
     unsure: AtomicU64,
     /// See [`cards_array::group::Marks`].
     marks: AtomicU64,
+    /// The first error for which its tables were not written.
+    failure: Mutex<Option<JobError>>,
 }
 
 /// What is on a managed disk that nobody uses.
@@ -271,6 +274,16 @@ impl Managed {
             }
             altered => altered,
         })
+    }
+
+    /// What was asked of its file or device, for its volumes and columns and for its tables.
+    pub fn stats(&self) -> &DiskStats {
+        self.inner.stats()
+    }
+
+    /// The error for which it serves nothing any more, if its tables could not be written or synced.
+    pub fn failure(&self) -> Option<JobError> {
+        *self.counts.failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// See [`Disk::room`].

@@ -78,6 +78,8 @@ pub struct DiskOptions {
     pub threads: usize,
     /// How long jobs wait for an origin server, or the server of an object, that is away or silent before they fail with EIO. Default 30 s.
     pub reconnect_wait: Duration,
+    /// How long a file or device may be locked by another process, which may be about to end, before it is refused. Default 3 s.
+    pub lock_wait: Duration,
     /// Faults to inject, for tests; see the `fault` module for the language.
     #[doc(hidden)]
     pub fault: Option<String>,
@@ -117,6 +119,7 @@ impl DiskOptions {
             count_block: 64 << 10,
             threads: 8,
             reconnect_wait: Duration::from_secs(30),
+            lock_wait: Duration::from_secs(3),
             fault: None,
         }
     }

@@ -17,6 +17,7 @@ pub struct DiskStats {
     flushes: AtomicU64,
     errors: AtomicU64,
     damaged: AtomicU64,
+    answered: AtomicU64,
     in_flight: AtomicU64,
 }
 
@@ -36,6 +37,9 @@ pub struct StatsSnapshot {
     pub errors: u64,
     /// Of these, those whose data did not fit their checksums.
     pub damaged: u64,
+    /// Jobs that the disk itself has answered, with an error or not. Those that were refused before they came to it, or that its server
+    /// has left without an answer, are not among them.
+    pub answered: u64,
     /// Jobs submitted and not yet delivered.
     pub in_flight: u64,
 }
@@ -52,6 +56,7 @@ impl DiskStats {
             flushes: zero(),
             errors: zero(),
             damaged: zero(),
+            answered: zero(),
             in_flight: zero(),
         }
     }
@@ -66,6 +71,7 @@ impl DiskStats {
             flushes: self.flushes.load(Relaxed),
             errors: self.errors.load(Relaxed),
             damaged: self.damaged.load(Relaxed),
+            answered: self.answered.load(Relaxed),
             in_flight: self.in_flight.load(Relaxed),
         }
     }
@@ -79,6 +85,9 @@ impl DiskStats {
     }
 
     pub(crate) fn completed(&self, op: &Op, result: &Result<Outcome, JobError>) {
+        if result.as_ref().map_or_else(|error| error.is_answer(), |_| true) {
+            self.answered.fetch_add(1, Relaxed);
+        }
         match (op, result) {
             (_, Err(error)) => {
                 self.errors.fetch_add(1, Relaxed);

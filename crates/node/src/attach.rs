@@ -11,7 +11,7 @@ use cards_core::{
     Access, ControlInput, FlushPoint, Generation, Input, Instant, IoError, Persistence, PgId, Refusal, Token,
 };
 
-use crate::failures::{Asked, ERRORS_REMEMBERED, REQUESTS_REMEMBERED};
+use crate::failures::{Asked, ERRORS_REMEMBERED, Kind, REQUESTS_REMEMBERED};
 use crate::node::card::{Card, CardState, Loss, reason_of_loss};
 use crate::node::parts::Part;
 use crate::node::{Local, Node};
@@ -51,6 +51,7 @@ impl Card {
 
     /// A client's request is about to fail.
     pub(crate) fn failed(&self, node: &Node, asked: Asked, error: IoError) {
+        let kind = if error == IoError::NoSpace { Kind::NoSpace } else { Kind::Other };
         let (error, remembered) = match error {
             IoError::Io => ("an error of the disk", ERRORS_REMEMBERED),
             IoError::NoSpace => ("the disk is full", ERRORS_REMEMBERED),
@@ -64,12 +65,12 @@ impl Card {
             | IoError::Busy
             | IoError::Invalid => return,
         };
-        self.failures.note(node.now(), remembered, asked, error.into());
+        self.failures.note(node.now(), remembered, asked, kind, error.into());
     }
 
     /// What to say of requests that failed not long ago.
     pub(crate) fn recent_failures(&self, node: &Node) -> Option<String> {
-        self.failures.recent(node.now())
+        Some(self.failures.recent(node.now())?.text)
     }
 
     /// Why the disk node does not let it be attached, if that is so: at first, or since it was given up.

@@ -86,7 +86,7 @@ impl Daemon {
         std::fs::create_dir_all(&config.runtime_dir)
             .map_err(|source| ServeError::RuntimeDir { path: config.runtime_dir.clone(), source })?;
         let claim = Claim::take(&config.runtime_dir)
-            .map_err(|InUse| ServeError::InUse { path: config.runtime_dir.clone() })?;
+            .map_err(|InUse(holder)| ServeError::in_use(&config.runtime_dir, holder))?;
         // Before anything that the start may have to wait for: an operator can ask what it is.
         let sockets = Sockets(Arc::clone(starting));
         let admin = front::bind_unix("runtime_dir", &config.admin_socket(), 0o600)?;

@@ -2,16 +2,110 @@
 
 use std::ptr::NonNull;
 use std::rc::Rc;
+use std::time::Duration;
 
+use cards_config::duration;
 use cards_core::{CommandKind, ControlInput, DiskWork, Extent, Input, IoError, NodeId, OpId, Payload, PgId};
-use cards_disk::{ExtentKind, Job, JobError, Op, Outcome, RawBuf, Seldom};
+use cards_disk::{DiskStats, ExtentKind, Job, JobError, Op, Outcome, RawBuf, Seldom};
 
-use crate::failures::{Asked, ERRORS_REMEMBERED};
-use crate::node::Local;
+use crate::failures::{Asked, ERRORS_REMEMBERED, Kind};
 use crate::node::disk_job::DiskJob;
+use crate::node::{Local, Node};
+use crate::silence::{self, Lasts, News, Silence};
 use crate::slab::Key;
 
+/// How often is looked whether the disks answer.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// A file, device or server that a node has open, and how long it has answered nothing.
+struct Opened<'a> {
+    name: &'a str,
+    path: &'a str,
+    is_remote: bool,
+    stats: &'a DiskStats,
+    silence: &'a Silence,
+}
+
+impl Opened<'_> {
+    /// What to say of a silence: what has failed, and what to do.
+    fn told(&self, node: &Node, lasts: Lasts) -> (String, String) {
+        let remedy = match self.is_remote {
+            true => format!(
+                "what waits fails after disk_wait ({}): see its server and the network to it",
+                duration::exact(node.config.disk_wait)
+            ),
+            false => {
+                "see the kernel's log (dmesg) and what it is attached to; what waits goes on when it answers"
+                    .into()
+            }
+        };
+        (format!("disk {}: {}", self.name, lasts.described(self.path)), remedy)
+    }
+}
+
+impl Node {
+    /// What this node has open; a managed disk once, with all that is on it.
+    fn opened(&self) -> impl Iterator<Item = Opened<'_>> {
+        let plain = self.disks.iter().zip(&self.own).zip(&self.disk_silences);
+        let plain = plain.filter(|((disk, _), _)| disk.managed().is_none());
+        let plain = plain.map(|((disk, spec), silence)| Opened {
+            name: &spec.name,
+            path: disk.name(),
+            is_remote: disk.is_remote(),
+            stats: disk.stats(),
+            silence,
+        });
+        let managed = self.managed.iter().zip(&self.managed_silences).map(|(managed, silence)| Opened {
+            name: managed.disk_name().as_str(),
+            path: managed.path(),
+            is_remote: false,
+            stats: managed.stats(),
+            silence,
+        });
+        managed.chain(plain)
+    }
+
+    /// The disks of this node that do not answer what they are asked: what has failed, and what to do.
+    pub(crate) fn silent_disks(&self) -> Vec<(String, String)> {
+        let told = |opened: Opened<'_>| Some(opened.told(self, opened.silence.lasts(self.now())?));
+        self.opened().filter_map(told).collect()
+    }
+
+    /// What an error of a disk, by its place in [`Node::disks`], is of.
+    fn kind_at(&self, disk: usize, error: JobError) -> Kind {
+        let managed = self.disks.get(disk).and_then(|disk| disk.managed());
+        managed.map_or_else(|| Kind::of(error), |managed| Kind::at(managed, error))
+    }
+
+    /// Says in the log which disks have ceased to answer, and which answer again.
+    fn look_for_answers(&self) {
+        let modelled = self.config.disks.iter().map(|disk| disk.delay).max().unwrap_or_default();
+        for opened in self.opened() {
+            let limit = silence::limit(opened.is_remote, modelled);
+            let (disk, path) = (opened.name, opened.path);
+            match opened.silence.look(self.now(), limit, &opened.stats.snapshot()) {
+                Some(News::Silent(lasts)) => {
+                    let (silent, remedy) = opened.told(self, lasts);
+                    tracing::error!(disk, "{silent}; {remedy}");
+                }
+                Some(News::Answers(after)) => {
+                    tracing::info!(disk, "disk {disk}: {path} answers again, after {} s", after.as_secs());
+                }
+                None => {}
+            }
+        }
+    }
+}
+
 impl Local {
+    /// Looks at the disks of this node as long as it lives. Only counters are looked at: one that hangs holds up nothing here.
+    pub(crate) async fn watch_disks(self: Rc<Self>) {
+        loop {
+            tokio::time::sleep(LOOK).await;
+            self.node.look_for_answers();
+        }
+    }
+
     /// Starts one task for each engine, which hands its completions to their shards.
     pub(crate) fn spawn_disks(self: &Rc<Self>) {
         for disk in 0..self.engines.len() {
@@ -31,8 +125,14 @@ impl Local {
                         }
                         if let Err(error) = completion.result {
                             if is_of_disk(error) {
-                                let (now, error) = (local.node.now(), error.to_string());
-                                local.node.disk_errors[disk].note(now, ERRORS_REMEMBERED, asked, error);
+                                let (now, kind) = (local.node.now(), local.node.kind_at(disk, error));
+                                local.node.disk_errors[disk].note(
+                                    now,
+                                    ERRORS_REMEMBERED,
+                                    asked,
+                                    kind,
+                                    error.to_string(),
+                                );
                             }
                             if seldom.may() {
                                 let Asked { name: operation, offset, length } = asked;

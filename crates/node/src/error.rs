@@ -1,14 +1,16 @@
 //! Why a daemon does not start.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use cards_config::{Config, Problem};
+use cards_config::{Config, Disk, Origin, Problem};
 use cards_core::PgId;
 use cards_disk::DiskError;
 use cards_policies::policy::PolicyError;
 
 use crate::journal::Other as OtherFile;
+use crate::life::{End, Holder};
 use crate::membership::{BeginError, HomeError};
 use crate::state_dir;
 
@@ -35,6 +37,20 @@ pub enum ServeError {
         name: String,
         /// Why.
         source: DiskError,
+    },
+    /// A disk does not answer.
+    #[error(
+        "disk {name:?}: {} does not answer within {} s; see the kernel's log (dmesg) and what it is attached to",
+        path.display(),
+        within.as_secs()
+    )]
+    Silent {
+        /// Its name in the configuration.
+        name: String,
+        /// Where it is.
+        path: PathBuf,
+        /// How long it was waited for.
+        within: Duration,
     },
     /// Two disks would make volumes of one name.
     #[error(
@@ -234,10 +250,28 @@ pub enum ServeError {
         source: io::Error,
     },
     /// Another daemon runs in the runtime directory.
-    #[error("runtime_dir: another daemon is running with {}; stop it first (`systemctl stop cards`), or restart it for a changed configuration", path.display())]
+    #[error("runtime_dir: another daemon is running with {}{}; {remedy}", path.display(), shown(*pid))]
     InUse {
         /// The directory.
         path: PathBuf,
+        /// Its process, if that can be seen.
+        pid: Option<u32>,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// A daemon that was killed in the same directory cannot end.
+    #[error(
+        "runtime_dir: the last daemon with {0}, process {pid}, was killed and cannot end: a thread of it waits in the kernel (state D) for a disk, \
+         device or file system that does not answer, and holds its locks and disks meanwhile. It ends by itself when that answers or fails: bring \
+         its server or path back, detach the device, or `umount -f` what it is on; `grep . /proc/{pid}/task/*/wchan` and dmesg say \
+         where it waits. Else only a restart of the machine helps",
+        path.display()
+    )]
+    Stuck {
+        /// The directory.
+        path: PathBuf,
+        /// Its process.
+        pid: u32,
     },
     /// Devices may have pages from the last life of this daemon.
     #[error(
@@ -291,6 +325,17 @@ pub enum ServeError {
 }
 
 impl ServeError {
+    /// A file or device has not answered `within` this time.
+    #[must_use]
+    pub fn silent(disk: &Disk, within: Duration) -> Self {
+        let path = match &disk.origin {
+            Origin::Path(path) | Origin::Managed(path) => path.clone(),
+            Origin::Nbd(uri) => uri.to_string().into(),
+            Origin::Object(object) => object.url.to_string().into(),
+        };
+        Self::Silent { name: disk.name.clone(), path, within }
+    }
+
     pub(crate) fn bind(key: &'static str, address: &str, source: io::Error) -> Self {
         let remedy = match source.kind() {
             io::ErrorKind::AddrInUse => "another process listens there: stop it, or choose another address",
@@ -305,6 +350,22 @@ impl ServeError {
         Self::Bind { key, address: address.into(), source, remedy }
     }
 
+    /// Another daemon, or what is left of one, has the directory.
+    pub(crate) fn in_use(path: &Path, holder: Option<Holder>) -> Self {
+        let (path, pid) = (path.to_owned(), holder.map(|holder| holder.pid));
+        match holder {
+            Some(Holder { pid, end: End::Stuck }) => Self::Stuck { path, pid },
+            Some(Holder { end: End::Killed, .. }) => {
+                Self::InUse { path, pid, remedy: "it was killed and is about to end: try again in a moment" }
+            }
+            Some(Holder { end: End::Can, .. }) | None => Self::InUse {
+                path,
+                pid,
+                remedy: "stop it first (`systemctl stop cards`), or restart it for a changed configuration",
+            },
+        }
+    }
+
     /// No session with the coordinator.
     pub(crate) fn joining(config: &Config, error: BeginError) -> Self {
         match error {
@@ -316,6 +377,11 @@ impl ServeError {
             }
         }
     }
+}
+
+/// A process, beside what it is.
+fn shown(pid: Option<u32>) -> String {
+    pid.map(|pid| format!(" (process {pid})")).unwrap_or_default()
 }
 
 /// What is wrong with a state directory, and what to do.

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use cards_core::Instant;
-use cards_disk::Op;
+use cards_disk::{JobError, Managed, ObjectError, Op};
 
 use cards_config::size;
 
@@ -62,6 +62,51 @@ impl std::fmt::Display for Asked {
     }
 }
 
+/// What of a failure decides what is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    /// The file system, or the quota, of the disk is full.
+    NoSpace,
+    /// The file of the disk was cut short.
+    Shrank,
+    /// Data that do not fit their checksums.
+    Damaged,
+    /// The object of the disk is another one by now.
+    Changed,
+    /// Any other error.
+    Other,
+}
+
+impl Kind {
+    /// Of an error of a disk.
+    pub(crate) fn of(error: JobError) -> Self {
+        match error {
+            JobError::Os { errno: libc::ENOSPC | libc::EDQUOT } => Self::NoSpace,
+            JobError::Shrank { .. } => Self::Shrank,
+            JobError::Damaged { .. } => Self::Damaged,
+            JobError::Object(ObjectError::Changed) => Self::Changed,
+            _ => Self::Other,
+        }
+    }
+
+    /// Of an error of a managed disk: of one that serves nothing any more, of the error for which it does not.
+    pub(crate) fn at(managed: &Managed, error: JobError) -> Self {
+        match error {
+            JobError::StoreFailed => Self::of(managed.failure().unwrap_or(error)),
+            error => Self::of(error),
+        }
+    }
+}
+
+/// Failures that are remembered.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Recent {
+    /// A clause for each cause, the most harmful first.
+    pub(crate) text: String,
+    /// Their kinds in the same order, each once.
+    pub(crate) kinds: Vec<Kind>,
+}
+
 /// The failures of one disk, card or peer.
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
@@ -84,6 +129,7 @@ struct Series {
     last: Instant,
     remembered: Duration,
     asked: Asked,
+    kind: Kind,
     error: String,
 }
 
@@ -98,7 +144,7 @@ impl Failures {
     }
 
     /// One that is `remembered` for so long.
-    pub(crate) fn note(&self, now: Instant, remembered: Duration, asked: Asked, error: String) {
+    pub(crate) fn note(&self, now: Instant, remembered: Duration, asked: Asked, kind: Kind, error: String) {
         let mut state = self.state();
         state.total += 1;
         state.causes.retain(|series| series.is_remembered(now));
@@ -113,7 +159,7 @@ impl Failures {
             state.causes.swap_remove(oldest);
         }
         let (count, since) = before.map_or((0, now), |series| (series.count, series.since));
-        state.causes.push(Series { count: count + 1, since, last: now, remembered, asked, error });
+        state.causes.push(Series { count: count + 1, since, last: now, remembered, asked, kind, error });
     }
 
     /// How many since the daemon started.
@@ -121,14 +167,20 @@ impl Failures {
         self.state().total
     }
 
-    /// What to say of those that are remembered: a clause for each cause, the most harmful first.
-    pub(crate) fn recent(&self, now: Instant) -> Option<String> {
+    /// What to say of those that are remembered.
+    pub(crate) fn recent(&self, now: Instant) -> Option<Recent> {
         let state = self.state();
         let mut causes: Vec<&Series> =
             state.causes.iter().filter(|series| series.is_remembered(now)).collect();
         causes.sort_by_key(|series| (series.asked.harm(), std::cmp::Reverse(series.count)));
-        let clauses: Vec<String> = causes.into_iter().map(|series| series.clause(now, self.noun)).collect();
-        (!clauses.is_empty()).then(|| clauses.join("; "))
+        let clauses: Vec<String> = causes.iter().map(|series| series.clause(now, self.noun)).collect();
+        let mut kinds: Vec<Kind> = Vec::new();
+        for series in causes {
+            if !kinds.contains(&series.kind) {
+                kinds.push(series.kind);
+            }
+        }
+        (!clauses.is_empty()).then(|| Recent { text: clauses.join("; "), kinds })
     }
 }
 
@@ -173,28 +225,36 @@ mod tests {
         let failures = Failures::default();
         let remembered = ERRORS_REMEMBERED;
         let asked = Asked { name: "read", offset: 1 << 20, length: 4096 };
-        let told = |seconds| failures.recent(at(seconds));
+        let told = |seconds| failures.recent(at(seconds)).map(|recent| recent.text);
         assert_eq!((failures.total(), told(1)), (0, None));
-        failures.note(at(10), remembered, asked, "Input".into());
+        failures.note(at(10), remembered, asked, Kind::Other, "Input".into());
         assert_eq!(told(12).unwrap(), "1 read failed 2 s ago, of 4 KiB at byte 1048576: Input");
-        failures.note(at(40), remembered, asked, "Input".into());
+        failures.note(at(40), remembered, asked, Kind::Other, "Input".into());
         assert_eq!(
             told(41).unwrap(),
             "2 reads failed in 30 s, the last 1 s ago, of 4 KiB at byte 1048576: Input"
         );
         // What was not written comes before what can be read again, however often that fails.
-        failures.note(at(42), remembered, Asked { name: "flush", offset: 0, length: 0 }, "Output".into());
-        failures.note(at(43), remembered, Asked { name: "write", ..asked }, "No space".into());
+        failures.note(
+            at(42),
+            remembered,
+            Asked { name: "flush", offset: 0, length: 0 },
+            Kind::Other,
+            "Output".into(),
+        );
+        failures.note(at(43), remembered, Asked { name: "write", ..asked }, Kind::NoSpace, "No space".into());
         assert_eq!(
             told(44).unwrap(),
             "1 flush failed 2 s ago: Output; 1 write failed 1 s ago, of 4 KiB at byte 1048576: No space; \
              2 reads failed in 30 s, the last 4 s ago, of 4 KiB at byte 1048576: Input"
         );
+        let kinds = failures.recent(at(44)).unwrap().kinds;
+        assert_eq!(kinds, [Kind::Other, Kind::NoSpace]);
         assert!(told(341).unwrap().starts_with("1 flush"));
         assert_eq!(told(343), None);
-        failures.note(at(400), remembered, asked, "Input".into());
+        failures.note(at(400), remembered, asked, Kind::Other, "Input".into());
         assert!(told(400).unwrap().starts_with("1 read failed 0 s ago"));
-        failures.note(at(400), remembered, asked, "Input".into());
+        failures.note(at(400), remembered, asked, Kind::Other, "Input".into());
         assert!(told(406).unwrap().starts_with("2 reads failed, the last 6 s ago"));
         assert_eq!(failures.total(), 6);
     }
@@ -204,12 +264,12 @@ mod tests {
         let asked = Asked { name: "block", offset: 0, length: 4096 };
         let (many, one) = (Failures::default(), Failures::called("checksum"));
         for number in 0..20 {
-            many.note(at(number), ERRORS_REMEMBERED, asked, format!("error {number}"));
-            one.note(at(number), ERRORS_REMEMBERED, asked, format!("error {number}"));
+            many.note(at(number), ERRORS_REMEMBERED, asked, Kind::Other, format!("error {number}"));
+            one.note(at(number), ERRORS_REMEMBERED, asked, Kind::Other, format!("error {number}"));
         }
-        assert_eq!(many.recent(at(20)).unwrap().matches("failed").count(), CAUSES_MAX);
+        assert_eq!(many.recent(at(20)).unwrap().text.matches("failed").count(), CAUSES_MAX);
         assert_eq!(
-            one.recent(at(20)).unwrap(),
+            one.recent(at(20)).unwrap().text,
             "20 checksums failed in 19 s, the last 1 s ago, a block of 4 KiB at byte 0: error 19"
         );
     }

@@ -42,6 +42,7 @@ use crate::node::groups::Hosted;
 use crate::node::{Event, Inbox, Local, Node};
 
 pub(crate) use exclusivity::ask as ask_exclusivity;
+pub(crate) use failed::remedy_of_copy;
 pub(crate) use register::Registers;
 pub(crate) use shown::mirror;
 pub(crate) use still::StandsStill;

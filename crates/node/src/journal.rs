@@ -80,6 +80,12 @@ pub(crate) fn journal_path(state_dir: &Path, cluster: &str, node: &str, disk: &s
 }
 
 impl Journal {
+    /// What to say of an error of its file.
+    pub(crate) fn unwritten(&self, error: &io::Error) -> String {
+        let (path, todo) = (self.path.display(), remedy(error));
+        format!("state_dir: {path}: the journal cannot be written: {error}; {todo}")
+    }
+
     /// Reads the journal of a disk that this process has locked, and notes durably in which boot it is used. `is_first`:
     /// this `state_dir` knows of no earlier life of the node.
     ///

@@ -143,10 +143,7 @@ impl Keeper {
             return self.tell(Input::Persistence { volume, life: Persistence::NONE, loss: Loss::Sync });
         };
         if let Err(error) = journal.sync_failed() {
-            tracing::error!(
-                disk = self.name(volume),
-                "state_dir: the journal cannot be written: {error}; see to the disk of state_dir"
-            );
+            tracing::error!(disk = self.name(volume), "{}", journal.unwritten(&error));
         }
         let DiskJournal { persistence: life, loss, .. } = journal.of(volume);
         drop(journal);
@@ -276,7 +273,7 @@ pub(crate) fn close(node: &Node) {
         };
         // The kernel has told of it, and tells the next daemon nothing.
         if has_failed && let Err(error) = journal.sync_failed() {
-            tracing::error!(disk = spec.name, "state_dir: the journal cannot be written: {error}");
+            tracing::error!(disk = spec.name, "{}", journal.unwritten(&error));
         }
         let seal = |medium: Option<Medium>| journal.seal(medium.as_ref(), node.config.block as u32, &marks);
         if let Err(error) = synced.and_then(seal) {

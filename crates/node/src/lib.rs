@@ -15,7 +15,7 @@
 //! | what it does | `dispatch`, `disks`, `groups`, `attach`, `inquiry`, `names`, `rights` |
 //! | what it is | `node` |
 //! | parts of that | `journal`, `marks`, `locks`, `starting` |
-//! | tools | `arena`, `audit`, `clock`, `damage`, `failures`, `identity`, `inbox`, `life`, `limits`, `lobby`, `places`, `slab`, `state_dir`, `traffic`, `alarm` |
+//! | tools | `arena`, `audit`, `clock`, `damage`, `failures`, `identity`, `inbox`, `life`, `limits`, `lobby`, `places`, `silence`, `slab`, `state_dir`, `traffic`, `alarm` |
 //!
 //! Types are where they are stored: `node` has the data of all modules above it, and knows none of them. The methods of its
 //! types `Node`, `Local`, `Client` and `Card` are where they act. So a call may go up where no import does: whatever a data thread
@@ -69,6 +69,7 @@ mod rights;
 mod sampling;
 mod scrub;
 mod service_manager;
+mod silence;
 mod slab;
 mod spans;
 mod starting;

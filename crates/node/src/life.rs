@@ -2,10 +2,13 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use cards_wire::peer::LIVES_MAX;
+
+use crate::state_dir;
 
 /// Replaces the kernel's boot id, for tests that let a machine lose its power.
 const BOOT_ID: &str = "CARDS_BOOT_ID";
@@ -27,7 +30,69 @@ pub(crate) struct Life {
 
 /// Another process lives in the directory.
 #[derive(Debug)]
-pub(crate) struct InUse;
+pub(crate) struct InUse(pub(crate) Option<Holder>);
+
+/// The process that lives there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Holder {
+    pub(crate) pid: u32,
+    pub(crate) end: End,
+}
+
+/// Whether a process can be ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Nothing is known against it.
+    Can,
+    /// It was killed, and has not ended yet.
+    Killed,
+    /// It was killed, and a thread of it waits in the kernel, where no signal comes: it ends when that wait does.
+    Stuck,
+}
+
+impl Holder {
+    /// The process that has locked a file, if it can be seen.
+    pub(crate) fn of(file: &File) -> Option<Self> {
+        let inode = file.metadata().ok()?.ino();
+        let pid = locked_by(&fs::read_to_string("/proc/locks").ok()?, inode)?;
+        let states = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        let states: Vec<String> =
+            states.filter_map(|thread| fs::read_to_string(thread.path().join("status")).ok()).collect();
+        Some(Self { pid, end: end_of(&states) })
+    }
+}
+
+/// The process that has locked the file with this number, by what `/proc/locks` says.
+fn locked_by(locks: &str, inode: u64) -> Option<u32> {
+    let of_file = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let at = words.iter().position(|word| *word == "FLOCK").filter(|_| !words.contains(&"->"))?;
+        let (pid, file) = (words.get(at + 3)?, words.get(at + 4)?);
+        (file.rsplit(':').next()?.parse() == Ok(inode)).then(|| pid.parse().ok())?
+    };
+    locks.lines().find_map(of_file)
+}
+
+/// Whether a process can be ended, by the `status` of its threads in /proc.
+fn end_of(threads: &[String]) -> End {
+    let field = |thread: &'static str| {
+        move |status: &String| -> Option<String> {
+            Some(status.lines().find_map(|line| line.strip_prefix(thread))?.trim().to_owned())
+        }
+    };
+    let any = |name: &'static str, is: fn(&str) -> bool| {
+        threads.iter().filter_map(field(name)).any(|value| is(&value))
+    };
+    let has_kill =
+        |mask: &str| u64::from_str_radix(mask, 16).is_ok_and(|mask| mask & (1 << (libc::SIGKILL - 1)) != 0);
+    let is_killed =
+        any("State:", |state| state.starts_with('Z')) || any("SigPnd:", has_kill) || any("ShdPnd:", has_kill);
+    match is_killed {
+        false => End::Can,
+        true if any("State:", |state| state.starts_with('D')) => End::Stuck,
+        true => End::Killed,
+    }
+}
 
 /// The lock of a `runtime_dir`: no other process begins a life in it.
 #[derive(Debug)]
@@ -46,7 +111,7 @@ impl Claim {
         let path = runtime_dir.join("incarnation");
         let opened = File::options().read(true).write(true).create(true).truncate(false).open(&path);
         let file = match opened.map(|file| (file.try_lock(), file)) {
-            Ok((Err(TryLockError::WouldBlock), _)) => return Err(InUse),
+            Ok((Err(TryLockError::WouldBlock), file)) => return Err(InUse(Holder::of(&file))),
             Ok((Err(TryLockError::Error(error)), _)) | Err(error) => Err(error),
             Ok((Ok(()), file)) => Ok(file),
         };
@@ -89,8 +154,9 @@ impl Life {
         });
         if let Err(error) = keep(&lasting, life.incarnation) {
             tracing::warn!(
-                "{}: {error}; if the machine starts again with its clock behind, other nodes drop what they have cached of this node's disks; see to state_dir",
-                lasting.display()
+                "state_dir: {}: {error}; if the machine starts again with its clock behind, other nodes drop what they have cached of this node's disks; {}",
+                lasting.display(),
+                state_dir::remedy(&error)
             );
         }
         life
@@ -185,6 +251,35 @@ mod tests {
     fn two_do_not_live_in_one_directory() {
         let dir = tempfile::tempdir().unwrap();
         let _life = begin(dir.path()).unwrap();
-        assert!(begin(dir.path()).is_err());
+        let InUse(holder) = begin(dir.path()).unwrap_err();
+        // A sandbox may hide who has a lock.
+        let own = Holder { pid: std::process::id(), end: End::Can };
+        assert!(holder.is_none_or(|holder| holder == own), "{holder:?}");
+    }
+
+    #[test]
+    fn who_has_the_lock_is_in_the_list_of_the_kernel() {
+        let locks = "1: POSIX  ADVISORY  WRITE 4001 fe:00:131 0 EOF\n\
+                     2: FLOCK  ADVISORY  WRITE 4002 fe:00:131 0 EOF\n\
+                     2: -> FLOCK  ADVISORY  WRITE 4003 fe:00:132 0 EOF\n\
+                     3: FLOCK  ADVISORY  WRITE 4004 00:2b:133 0 EOF\n";
+        assert_eq!([131, 132, 133].map(|inode| locked_by(locks, inode)), [Some(4002), None, Some(4004)]);
+    }
+
+    #[test]
+    fn one_that_was_killed_ends_when_its_threads_are_out_of_the_kernel() {
+        let thread = |state: &str, pending: &str| {
+            format!("Name:\tcards\nState:\t{state}\nSigPnd:\t{pending}\nShdPnd:\t0000000000000000\n")
+        };
+        let (none, kill) = ("0000000000000000", "0000000000000100");
+        for (threads, end) in [
+            (vec![thread("S (sleeping)", none), thread("D (disk sleep)", none)], End::Can),
+            (vec![thread("Z (zombie)", none), thread("D (disk sleep)", kill)], End::Stuck),
+            (vec![thread("D (disk sleep)", kill)], End::Stuck),
+            (vec![thread("Z (zombie)", none), thread("R (running)", kill)], End::Killed),
+            (vec![], End::Can),
+        ] {
+            assert_eq!(end_of(&threads), end, "{threads:?}");
+        }
     }
 }

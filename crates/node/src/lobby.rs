@@ -37,6 +37,7 @@ struct Greeting {
 pub(crate) struct Permit {
     lobby: Arc<Lobby>,
     number: u64,
+    from: Option<IpAddr>,
     evicted: Arc<Notify>,
     settled: AtomicBool,
 }
@@ -59,7 +60,7 @@ impl Lobby {
         state.next += 1;
         state.inside += 1;
         state.greeting.push_back(Greeting { number, from: from.map(network), evicted: Arc::clone(&evicted) });
-        Some(Permit { lobby: Arc::clone(self), number, evicted, settled: AtomicBool::new(false) })
+        Some(Permit { lobby: Arc::clone(self), number, from, evicted, settled: AtomicBool::new(false) })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -84,6 +85,11 @@ impl State {
 }
 
 impl Permit {
+    /// Where the connection comes from. None for a client of this machine.
+    pub(crate) fn from(&self) -> Option<IpAddr> {
+        self.from
+    }
+
     /// Waits until the connection has to go.
     pub(crate) async fn evicted(&self) {
         self.evicted.notified().await;

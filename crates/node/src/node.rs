@@ -74,6 +74,7 @@ use crate::life::Life;
 use crate::limits::Limiter;
 use crate::lobby::Permit;
 use crate::locks::{LockView, Locks};
+use crate::silence::Silence;
 use crate::slab::{Key, Slab};
 use crate::traffic::Traffic;
 
@@ -145,6 +146,10 @@ pub(crate) struct Node {
     /// The same of each of [`Node::managed`].
     pub(crate) managed_seen: Vec<disk_seen::Seen>,
     pub(crate) state_seen: disk_seen::StateSeen,
+    /// How long each of [`Node::disks`] has answered nothing.
+    pub(crate) disk_silences: Vec<Silence>,
+    /// The same of each of [`Node::managed`].
+    pub(crate) managed_silences: Vec<Silence>,
     /// What must not be forgotten of each; none for a disk that is not written.
     pub(crate) journals: Vec<Option<Mutex<Journal>>>,
     /// What is to be noted in them.
@@ -268,8 +273,8 @@ impl Node {
             {
                 tracing::warn!(
                     disk = spec.name,
-                    "state_dir: the journal cannot be written: {error}; after a restart of this node, reads wait \
-                     until leases are over: see to the disk of state_dir"
+                    "{}; after a restart of this node, reads wait until leases are over",
+                    journal.unwritten(&error)
                 );
             }
         }

@@ -26,6 +26,7 @@ use crate::mirrors;
 use crate::node::Node;
 use crate::node::policies::{Chosen, InForce, KnownModule, MODULES_MAX, Table, VOLUMES_MAX};
 use crate::problems::policy_failure;
+use crate::state_dir;
 
 /// Time between two members that are told what this node knows.
 const ROUND: Duration = Duration::from_secs(3);
@@ -51,7 +52,8 @@ fn bad(message: impl Into<String>) -> Refusal {
 }
 
 fn not_kept(node: &Node, error: &io::Error) -> Refusal {
-    let message = format!("{}: {error}; is the disk of state_dir full?", node.policies.directory().display());
+    let (directory, remedy) = (node.policies.directory().display(), state_dir::remedy(error));
+    let message = format!("state_dir: {directory}: {error}; {remedy}");
     Refusal { kind: RefusalKind::Failed, message }
 }
 

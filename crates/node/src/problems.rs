@@ -8,9 +8,12 @@ use std::time::SystemTime;
 
 use cards_admin::{Lost, Member, MemberState, Volume, VolumeState};
 use cards_core::NodeId;
+use cards_disk::Disk;
 use cards_user_policy::Module;
 
 use crate::attach::losses;
+use crate::failures::Kind;
+use crate::groups::remedy_of_copy;
 use crate::node::Node;
 use crate::node::card::Card;
 use crate::node::disk_seen::{Seen, short_of_room};
@@ -60,6 +63,8 @@ impl Problem {
 pub(crate) fn of(node: &Node, members: &[Member], volumes: &[Volume]) -> Vec<Problem> {
     let revoked = node.identity.as_ref().and_then(|own| own.refusal());
     let mut problems: Vec<Problem> = own_disks(node).chain(recent_losses(node)).collect();
+    let silent = node.silent_disks().into_iter();
+    problems.extend(silent.map(|(failed, remedy)| Problem::failing(Harm::Away, failed, &remedy)));
     problems.extend(node.changes.problem().map(|text| Problem::new(Harm::Away, text)));
     problems.extend(state_dir(node));
     problems.extend(same_names(volumes).map(|text| Problem::new(Harm::Note, text)));
@@ -195,22 +200,11 @@ fn own_disks(node: &Node) -> impl Iterator<Item = Problem> {
             let written = (!spec.read_only).then(|| disk.size());
             problems.extend(file(name, disk.name(), seen, written));
         }
-        let is_damaged = disk.managed().is_some_and(|managed| managed.damaged() > 0);
-        let look = match (disk.is_remote(), is_damaged) {
-            (true, _) => format!("see the server of {disk} and the network to it"),
-            (_, true) => format!(
-                "see the kernel's log (dmesg); `cards volume scrub {name}` lists all of it that is damaged"
-            ),
-            _ => "see the kernel's log (dmesg) and the disk".into(),
-        };
-        let failed = errors.recent(node.now()).map(|failed| format!("disk {name}: {failed}"));
-        let says = |text| failed.as_ref().is_some_and(|failed| failed.contains(text));
-        let look = match () {
-            () if says("No space left on device") => format!("make room in the file system of {}", disk.name()),
-            () if says("the object has changed") => "if the old one is not to come back, start this daemon anew to serve the new one".into(),
-            () => look,
-        };
-        problems.extend(failed.map(|failed| Problem::failing(Harm::Failing, failed, &look)));
+        problems.extend(errors.recent(node.now()).map(|recent| {
+            let failed = format!("disk {name}: {}", recent.text);
+            let remedies: Vec<String> = recent.kinds.iter().map(|kind| remedy(*kind, disk, name)).collect();
+            Problem::failing(Harm::Failing, failed, &remedies.join("; "))
+        }));
         let damaged = damage.describe().map(|damaged| format!("volume {name}: {damaged}"));
         let remedy = format!(
             "write them anew from a backup, as a whole, and see to the device; `cards volume scrub {name}` lists all that are damaged, and \
@@ -220,6 +214,28 @@ fn own_disks(node: &Node) -> impl Iterator<Item = Problem> {
         problems
     });
     managed.chain(of_volumes)
+}
+
+/// What to do about failures of a disk of this node.
+fn remedy(kind: Kind, disk: &Disk, name: &str) -> String {
+    match (kind, disk.managed()) {
+        (Kind::NoSpace, Some(managed)) => format!("make room in the file system of {}", managed.path()),
+        (Kind::NoSpace, None) => format!("make room in the file system of {}", disk.name()),
+        (Kind::Changed, _) => {
+            "if the old one is not to come back, start this daemon anew to serve the new one".into()
+        }
+        (Kind::Shrank, Some(_)) => remedy_of_copy(Kind::Shrank).into(),
+        (Kind::Shrank, None) => {
+            format!("give it its size again (truncate -s {} {disk}) and restore the contents", disk.size())
+        }
+        (Kind::Damaged, _) => {
+            format!(
+                "see the kernel's log (dmesg); `cards volume scrub {name}` lists all of it that is damaged"
+            )
+        }
+        (Kind::Other, _) if disk.is_remote() => format!("see the server of {disk} and the network to it"),
+        (Kind::Other, _) => "see the kernel's log (dmesg) and the disk".into(),
+    }
 }
 
 /// What was done to the file or device of a disk, and that there is no room for what may be `written`.
@@ -282,7 +298,7 @@ fn damaged(node: &Node) -> Vec<String> {
     let members = node.members();
     let told = |(peer, member): (NodeId, &crate::node::members::Member)| {
         let damaged = &node.links[usize::from(peer.0)].damaged;
-        let recent = damaged.recent(node.now())?;
+        let recent = damaged.recent(node.now())?.text;
         Some(format!(
             "node {} ({}): of what it sends, {recent}; nothing of it was used: look for errors of the network between \
              (`ip -s link`, `ethtool -S`) and of the memory of both machines (dmesg)",

@@ -286,7 +286,7 @@ fn lost_copy(node: &Node, failed: &FailedCopy) -> String {
     let copy = failed.described(&node.name(node.me));
     format!(
         "its {copy}, and no other one has taken its place: requests wait, then EIO after disk_wait; {}",
-        failed.remedy
+        node.remedy(failed)
     )
 }
 

@@ -39,11 +39,12 @@ impl Starting {
         Self { config, clock, since, wait, is_open: AtomicBool::new(false), sockets }
     }
 
-    /// Notes that the start cannot go on without `what`, and the error of the last attempt to have it.
+    /// Notes that the start cannot go on without `what`, and why it has that not yet; without a reason, the one before holds.
     pub(crate) fn waits_for(&self, what: impl Into<String>, reason: Option<String>) {
         let (what, mut wait) = (what.into(), self.wait());
-        let since =
-            wait.as_ref().filter(|wait| wait.what == what).map_or_else(Instant::now, |wait| wait.since);
+        let before = wait.take().filter(|wait| wait.what == what);
+        let since = before.as_ref().map_or_else(Instant::now, |before| before.since);
+        let reason = reason.or_else(|| before?.reason);
         *wait = Some(Wait { what, since, reason });
     }
 

@@ -211,5 +211,8 @@ impl Local {
         self.control(cards_core::ControlInput::Timeout);
         self.resolve_cards();
         tokio::task::spawn_local(Rc::clone(self).miss_volumes());
+        if !self.node.disks.is_empty() || !self.node.managed.is_empty() {
+            tokio::task::spawn_local(Rc::clone(self).watch_disks());
+        }
     }
 }

@@ -10,8 +10,10 @@ mod machine;
 mod network;
 mod register;
 
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Child, ChildStdout, Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread;
@@ -19,10 +21,10 @@ use std::time::{Duration, Instant};
 
 use cards_config::{Config, Origin};
 use clap::Args;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::context::Context;
-use crate::error::Error;
+use crate::error::{Error, Failure};
 use crate::output;
 use daemon::Daemon;
 use finding::{Finding, Level};
@@ -56,6 +58,10 @@ pub(crate) struct Doctor {
     /// One JSON object
     #[arg(long)]
     json: bool,
+
+    /// Make the checks for another `cards doctor`, which hears of each as it ends
+    #[arg(long, hide = true)]
+    make_checks: bool,
 }
 
 /// What is printed with --json.
@@ -67,12 +73,35 @@ struct Report {
 }
 
 /// A check with its name, for the case that it does not come back.
-type Check = (&'static str, Box<dyn FnOnce() -> Vec<Finding> + Send>);
+type Check = (String, Box<dyn FnOnce() -> Vec<Finding> + Send>);
+
+/// There is no process that makes the checks.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the checks cannot be made in a process of their own: {0}; raise the limits on processes and open files (ulimit -u, ulimit -n)"
+)]
+struct NotMade(io::Error);
+
+impl Failure for NotMade {}
+
+/// What the process that makes the checks says, a line each.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+enum Said {
+    /// All checks, in the order in which they are told.
+    Checks(Vec<String>),
+    /// What the check at this place has found.
+    Found(usize, Vec<Finding>),
+}
 
 impl Doctor {
     pub(crate) fn run(self, _: &Context) -> Result<ExitCode, Error> {
         let (config, mut findings) = configuration(self.config.as_deref());
-        findings.extend(all_within(checks(config.map(Arc::new), self.socket), WITHIN));
+        if self.make_checks {
+            make(checks(config.map(Arc::new), self.socket));
+            return Ok(ExitCode::SUCCESS);
+        }
+        let maker = Maker::start(self.config.as_deref(), self.socket.as_deref());
+        findings.extend(maker.map_err(NotMade)?.all_within(WITHIN));
         let report = Report { ok: findings.iter().all(|found| found.level != Level::Problem), findings };
         if self.json {
             output::print_json(&report)?;
@@ -103,25 +132,25 @@ fn configuration(file: Option<&Path>) -> (Option<Config>, Vec<Finding>) {
 /// Everything that is looked at, in the order in which it is told.
 fn checks(config: Option<Arc<Config>>, socket: Option<PathBuf>) -> Vec<Check> {
     let mut checks: Vec<Check> = vec![
-        ("kernel", Box::new(|| vec![machine::kernel()])),
-        ("io_uring", Box::new(|| vec![disks::io_uring()])),
+        ("kernel".into(), Box::new(|| vec![machine::kernel()])),
+        ("io_uring".into(), Box::new(|| vec![disks::io_uring()])),
         (
-            "clock",
+            "clock".into(),
             Box::new(|| vec![machine::clock_source(), machine::clock(), machine::swap(), machine::tcp()]),
         ),
-        ("devices", Box::new(|| vec![devices::fuse(), devices::nbd(), devices::loop_devices()])),
+        ("devices".into(), Box::new(|| vec![devices::fuse(), devices::nbd(), devices::loop_devices()])),
     ];
     let Some(config) = config else {
         let of_socket = |socket: PathBuf| move || Daemon::at(&socket, None).findings_at(&socket);
-        checks.extend(socket.map(|socket| ("daemon", Box::new(of_socket(socket)) as Box<_>)));
+        checks.extend(socket.map(|socket| ("daemon".into(), Box::new(of_socket(socket)) as Box<_>)));
         return checks;
     };
     let daemon = Arc::new(Daemon::of(&config, socket.as_deref()));
     let of_daemon = (Arc::clone(&daemon), Arc::clone(&config));
-    checks.push(("daemon", Box::new(move || of_daemon.0.findings(&of_daemon.1))));
-    let mut with = |name, check: fn(&Config, &Daemon) -> Vec<Finding>| {
+    checks.push(("daemon".into(), Box::new(move || of_daemon.0.findings(&of_daemon.1))));
+    let mut with = |name: &str, check: fn(&Config, &Daemon) -> Vec<Finding>| {
         let (config, daemon) = (Arc::clone(&config), Arc::clone(&daemon));
-        checks.push((name, Box::new(move || check(&config, &daemon))));
+        checks.push((name.into(), Box::new(move || check(&config, &daemon))));
     };
     with("limits", |config, daemon| {
         let rings_count = machine::rings_are_locked_memory();
@@ -140,31 +169,88 @@ fn checks(config: Option<Arc<Config>>, socket: Option<PathBuf>) -> Vec<Check> {
     let plain = |index: &usize| !matches!(config.disks[*index].origin, Origin::Managed(_));
     for index in (0..config.disks.len()).filter(plain) {
         let (config, daemon) = (Arc::clone(&config), Arc::clone(&daemon));
-        checks.push(("disk", Box::new(move || vec![disks::disk(&config, &config.disks[index], &daemon)])));
+        let name = format!("disk {}", config.disks[index].name);
+        checks.push((name, Box::new(move || vec![disks::plain(&config, index, &daemon)])));
     }
-    checks.push(("managed disks", Box::new(move || disks::managed(&config, &daemon))));
+    checks.push(("managed disks".into(), Box::new(move || disks::managed(&config, &daemon))));
     checks
 }
 
-/// Makes all checks at once; one that is not done `within` this time is a problem itself.
-fn all_within(checks: Vec<Check>, within: Duration) -> Vec<Finding> {
-    let deadline = Instant::now() + within;
-    let started: Vec<_> = checks
-        .into_iter()
-        .map(|(name, check)| {
-            let (to, found) = mpsc::channel();
-            // If it hangs it ends with this program.
-            thread::spawn(move || to.send(check()));
-            (name, found)
-        })
-        .collect();
-    let collected = started.into_iter().flat_map(|(name, found)| {
-        found.recv_timeout(deadline.saturating_duration_since(Instant::now())).unwrap_or_else(|_| {
-            let says = format!("no answer within {} s", within.as_secs());
-            vec![Finding::problem(name, says, "see what hangs: a name server, a disk or a mount")]
-        })
+/// Makes all checks at once, and says on standard output what each has found as soon as it ends. Returns when all have ended.
+fn make(checks: Vec<Check>) {
+    let say = |said: &Said| {
+        let mut out = io::stdout().lock();
+        // Who listens may have gone.
+        let _ = serde_json::to_writer(&mut out, said).map_err(io::Error::from).and_then(|()| writeln!(out));
+    };
+    say(&Said::Checks(checks.iter().map(|(name, _)| name.clone()).collect()));
+    thread::scope(|scope| {
+        for (place, (_, check)) in checks.into_iter().enumerate() {
+            scope.spawn(move || say(&Said::Found(place, check())));
+        }
     });
-    collected.collect()
+}
+
+/// Another process, which makes the checks: one of its threads that a device or a mount holds in the kernel cannot be ended, and holds the
+/// end of its process up for as long.
+struct Maker {
+    process: Child,
+    said: ChildStdout,
+}
+
+impl Maker {
+    fn start(config: Option<&Path>, socket: Option<&Path>) -> io::Result<Self> {
+        // Also if the file was replaced meanwhile.
+        let mut command = Command::new("/proc/self/exe");
+        command.arg0("cards").args(["doctor", "--make-checks"]);
+        for (option, path) in [("--config", config), ("--socket", socket)] {
+            path.iter().for_each(|path| drop(command.arg(option).arg(path)));
+        }
+        // What a terminal or a pipe of this program waits for the end of must not be left open in that one.
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut process = command.spawn()?;
+        let said = process.stdout.take().ok_or_else(|| io::Error::other("it has no output"))?;
+        Ok(Self { process, said })
+    }
+
+    /// What the checks have found `within` this time.
+    fn all_within(mut self, within: Duration) -> Vec<Finding> {
+        let (to, said) = mpsc::channel();
+        let lines = BufReader::new(self.said).lines();
+        thread::spawn(move || {
+            let mut lines = lines.map_while(Result::ok).filter_map(|line| serde_json::from_str(&line).ok());
+            lines.try_for_each(|line: Said| to.send(line))
+        });
+        let found = collect(&said, within);
+        // It has ended, or is not to be waited for.
+        let _ = self.process.kill();
+        let _ = self.process.try_wait();
+        found
+    }
+}
+
+/// Takes what is said of the checks `within` this time; of one that nothing is said of that is the finding.
+fn collect(said: &mpsc::Receiver<Said>, within: Duration) -> Vec<Finding> {
+    let deadline = Instant::now() + within;
+    let (mut names, mut found) = (vec!["checks".to_owned()], Vec::new());
+    while found.iter().flatten().count() < names.len() {
+        match said.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(Said::Checks(all)) => {
+                found = vec![None; all.len()];
+                names = all;
+            }
+            Ok(Said::Found(place, findings)) => {
+                found.get_mut(place).into_iter().for_each(|found| *found = Some(findings.clone()));
+            }
+            Err(_) => break,
+        }
+    }
+    found.resize(names.len(), None);
+    let hangs = |name: &String| {
+        let says = format!("no answer within {} s", within.as_secs());
+        vec![Finding::problem(name, says, "see what hangs: a name server, a disk or a mount")]
+    };
+    names.iter().zip(found).flat_map(|(name, found)| found.unwrap_or_else(|| hangs(name))).collect()
 }
 
 /// The findings for people, and what they come to.
@@ -186,16 +272,22 @@ mod tests {
 
     #[test]
     fn a_check_that_hangs_is_a_problem_of_its_name() {
-        let (hold, wait) = mpsc::channel::<()>();
-        let checks: Vec<Check> = vec![
-            ("a", Box::new(|| vec![Finding::ok("a", "fine")])),
-            ("b", Box::new(move || wait.recv().map_or(Vec::new(), |()| Vec::new()))),
-            ("c", Box::new(|| vec![Finding::warning("c", "slow", "wait")])),
-        ];
-        let found = all_within(checks, Duration::from_millis(200));
-        drop(hold);
-        let levels: Vec<_> = found.iter().map(|found| (found.check.as_str(), found.level)).collect();
-        assert_eq!(levels, [("a", Level::Ok), ("b", Level::Problem), ("c", Level::Warning)]);
+        let (to, said) = mpsc::channel();
+        let say = |line| to.send(line).unwrap();
+        say(Said::Checks(["a", "b", "c"].map(str::to_owned).to_vec()));
+        say(Said::Found(2, vec![Finding::warning("c", "slow", "wait")]));
+        say(Said::Found(0, vec![Finding::ok("a", "fine"), Finding::ok("a", "well")]));
+        let levels = |found: &[Finding]| -> Vec<(String, Level)> {
+            found.iter().map(|found| (found.check.clone(), found.level)).collect()
+        };
+        let found = levels(&collect(&said, Duration::from_millis(200)));
+        let expected = [("a", Level::Ok), ("a", Level::Ok), ("b", Level::Problem), ("c", Level::Warning)];
+        assert_eq!(found, expected.map(|(name, level)| (name.to_owned(), level)));
+        // The process that makes them has said nothing at all.
+        assert_eq!(
+            levels(&collect(&said, Duration::from_millis(20))),
+            [("checks".to_owned(), Level::Problem)]
+        );
     }
 
     #[test]

@@ -253,8 +253,20 @@ fn iops(text: &str) -> Result<u64, String> {
 }
 
 impl LimitArgs {
-    fn limit(&self) -> Option<Limit> {
-        (!self.clear).then_some(Limit { iops: self.iops, bytes: self.bytes, burst: self.burst })
+    /// None: any amount.
+    fn limit(&self) -> Result<Option<Limit>, Error> {
+        let Self { iops, bytes, burst, clear } = *self;
+        if clear {
+            return Ok(None);
+        }
+        if iops.is_none() && bytes.is_none() {
+            let problem = format!(
+                "--burst {}: it goes with a rate, and alone limits nothing; add --iops, --bytes or both, or use --clear for any amount",
+                duration::exact(burst)
+            );
+            return Err(Error::Usage { problem });
+        }
+        Ok(Some(Limit { iops, bytes, burst }))
     }
 }
 
@@ -325,7 +337,7 @@ impl Volume {
             Verb::Replace(verb) => verb.run(),
             Verb::Force(verb) => verb.run(),
             Verb::Limit { volume, node: _, limit, daemon, json } => {
-                let (volume, limit) = (volume.as_deref(), limit.limit());
+                let (volume, limit) = (volume.as_deref(), limit.limit()?);
                 daemon.connect()?.limit(volume, limit)?;
                 if json {
                     return output::print_json(&Limited { volume, limit }).map(|()| ExitCode::SUCCESS);
@@ -446,6 +458,17 @@ mod tests {
             ),
         ] {
             assert_eq!(super::scrubbed(&state), text);
+        }
+    }
+
+    #[test]
+    fn a_burst_alone_is_no_limit() {
+        for whom in ["d", "--node"] {
+            let line = format!("cards volume limit {whom} --burst 250ms");
+            let error = Cli::try_parse_from(line.split(' ')).unwrap().run().unwrap_err();
+            assert_eq!(error.exit_code(), 2, "{line}");
+            let told = error.to_string();
+            assert!(told.starts_with("--burst 250ms: ") && told.contains("add --iops, --bytes"), "{told}");
         }
     }
 

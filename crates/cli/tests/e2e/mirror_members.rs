@@ -70,7 +70,7 @@ fn a_copy_is_drained_while_clients_write() {
     writer.goes_on(50);
     let needed = at(&mut scene.cluster, first, &["leave"]);
     assert!(!needed.status.success(), "{needed}");
-    assert!(needed.stderr.contains(&format!("cards volume replace data --from n{first}:")), "{needed}");
+    assert!(needed.stderr.contains(&format!("cards disk drain n{first} --wait")), "{needed}");
     let (from, to) = (format!("n{first}"), format!("n{fourth}:fast{fourth}"));
     let words = ["volume", "replace", "data", "--from", &from, "--to", &to, "--json"];
     let replaced: Value = serde_json::from_str(&at(&mut scene.cluster, third, &words).ok().stdout).unwrap();

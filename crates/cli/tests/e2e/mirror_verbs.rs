@@ -243,7 +243,7 @@ fn a_node_that_was_down_removes_and_makes_its_copies_when_it_is_back() {
     // A node with a copy is needed; one that does not come back is forgotten when the volume is not.
     let needed = cards(&mut cluster, 3, &["leave"]);
     assert!(
-        needed.stderr.contains(r#"volume "data" has a copy on managed disk fast of this node"#),
+        needed.stderr.contains(r#"this node has a copy of volume "data" on its managed disks"#),
         "{needed}"
     );
     cluster.node(3).kill();

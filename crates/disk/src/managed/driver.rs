@@ -359,6 +359,9 @@ impl Driver {
             }
             Running::Pages { io, .. } | Running::Sync { io } | Running::Clear { io } => {
                 if let Err(error) = result {
+                    let mut failure = self.counts.failure.lock().unwrap_or_else(PoisonError::into_inner);
+                    failure.get_or_insert(error);
+                    drop(failure);
                     tracing::error!(
                         disk = self.disk.name(),
                         %error,

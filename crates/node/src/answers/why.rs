@@ -10,6 +10,7 @@ use super::{block, words};
 use crate::inquiry::{Question, ask, ask_members};
 use crate::locks::limits::REGION_BYTES;
 use crate::node::Node;
+use crate::problems::policy_failure;
 
 /// Nodes on a way at most: more than a request may pass.
 const STEPS_MAX: usize = 8;
@@ -62,17 +63,21 @@ pub(crate) async fn why(node: &Arc<Node>, volume: &str, offset: u64) -> Result<W
     Ok(why)
 }
 
-/// The volume, if it is attached here and has that offset.
 /// The policy in force, and who has chosen it, for people.
 fn policy_of(node: &Node, spec: &VolumeSpec) -> String {
     let volume = node.volume_name(spec);
     if let Some(auto) = node.policies.auto(&volume, &spec.policy) {
         return format!("auto, which has {} in force", auto.in_force);
     }
-    let chosen = node.policies.modules.chosen(&volume);
-    chosen.map_or_else(|| spec.policy.clone(), |chosen| node.policies.table().shown(&chosen))
+    let Some(chosen) = node.policies.modules.chosen(&volume) else { return spec.policy.clone() };
+    let shown = node.policies.table().shown(&chosen);
+    match policy_failure(node, &volume, &chosen) {
+        Some(failure) => format!("rd instead of {shown}: {failure}"),
+        None => shown,
+    }
 }
 
+/// The volume, if it is attached here and has that offset.
 fn find(node: &Node, volume: &str, offset: u64) -> Result<VolumeSpec, Refusal> {
     let refused = |kind, message| Refusal { kind, message };
     let spec = node.volume(volume).ok_or_else(|| Refusal::no_such_volume(volume))?;

@@ -44,6 +44,7 @@ use crate::node::scrubs::Scrubs;
 use crate::node::writes::Writes;
 use crate::node::{Inbox, Node, ShardCell};
 use crate::rights::Configured;
+use crate::silence::Silence;
 use crate::traffic::Traffic;
 
 /// What a node is made of.
@@ -117,6 +118,8 @@ pub(super) fn build(parts: Parts) -> Result<Node, ServeError> {
         disks_seen: disks.iter().map(|_| Seen::default()).collect(),
         managed_seen: managed.iter().map(|_| Seen::default()).collect(),
         state_seen: StateSeen::default(),
+        disk_silences: disks.iter().map(|_| Silence::default()).collect(),
+        managed_silences: managed.iter().map(|_| Silence::default()).collect(),
         disks,
         managed,
         groups: Groups::default(),

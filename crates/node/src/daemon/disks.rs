@@ -1,7 +1,9 @@
 //! The disks of a node and their journals, opened.
 
 use std::path::Path;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use cards_config::{Attached, Config, Delivery, Disk as DiskConfig, Object, Origin};
@@ -18,6 +20,10 @@ use super::numbers::Identity;
 
 /// How long until a server that is away is tried again.
 const RETRY: Duration = Duration::from_secs(1);
+/// A disk that is healthy is open after this time; one that is not is said to be waited for.
+const SILENT: Duration = Duration::from_secs(5);
+/// How long a disk that is only looked at may be locked by another process.
+const LOOK_AT_LOCK: Duration = Duration::from_secs(1);
 /// That a start waits for it is said again so often.
 const SAY_EVERY: Duration = Duration::from_secs(60);
 
@@ -37,11 +43,45 @@ impl OpenedDisk {
     }
 }
 
+/// Opens a disk, or looks at it, which may never end if its device hangs: that the start waits for it is in the status meanwhile, and after a
+/// while in the log.
+fn in_sight<T>(disk: &DiskConfig, starting: &Starting, open: impl FnOnce() -> T) -> T {
+    let name = &disk.name;
+    let what = &format!("disk {name}");
+    starting.waits_for(what, None);
+    // A server that does not answer is an error by itself.
+    let (Origin::Path(path) | Origin::Managed(path)) = &disk.origin else { return open() };
+    let (opens, opened) = mpsc::channel::<()>();
+    let began = Instant::now();
+    let watch = move || {
+        let mut next = SILENT;
+        while opened.recv_timeout(next) == Err(RecvTimeoutError::Timeout) {
+            let reason = format!(
+                "{} has not answered for {} s; see the kernel's log (dmesg) and what it is attached to, or take the disk out of node.toml and \
+                 start anew",
+                path.display(),
+                began.elapsed().as_secs()
+            );
+            tracing::error!(disk = name, "disk {name}: {reason}; until it answers nothing is served here");
+            starting.waits_for(what, Some(reason));
+            next = SAY_EVERY;
+        }
+    };
+    thread::scope(|scope| {
+        // Without the thread, the status names the disk all the same.
+        let _ = thread::Builder::new().name("cards-open".into()).spawn_scoped(scope, watch);
+        let result = open();
+        drop(opens);
+        result
+    })
+}
+
 /// Waits while another server that has the disk is away: a machine that starts before it is to come up by itself.
-fn open_disk(name: &str, options: &DiskOptions, starting: &Starting) -> Result<Arc<Disk>, DiskError> {
+fn open_disk(disk: &DiskConfig, options: &DiskOptions, starting: &Starting) -> Result<Arc<Disk>, DiskError> {
+    let name = &disk.name;
     let mut said: Option<Instant> = None;
     loop {
-        match Disk::open(options) {
+        match in_sight(disk, starting, || Disk::open(options)) {
             Err(error) if error.is_transient() => {
                 if said.is_none_or(|at| at.elapsed() > SAY_EVERY) {
                     tracing::error!(
@@ -51,12 +91,9 @@ fn open_disk(name: &str, options: &DiskOptions, starting: &Starting) -> Result<A
                     said = Some(Instant::now());
                 }
                 starting.waits_for(format!("disk {name}"), Some(error.to_string()));
-                std::thread::sleep(RETRY);
+                thread::sleep(RETRY);
             }
-            opened => {
-                starting.goes_on();
-                return opened;
-            }
+            opened => return opened,
         }
     }
 }
@@ -73,14 +110,16 @@ pub(super) struct Opened {
 type OpenedManaged = (Vec<Arc<Managed>>, Vec<Option<Arc<Managed>>>);
 
 /// Opens the managed disks, and puts their volumes behind the other disks in the configuration, each with the keys of its disk.
-fn open_managed(config: &mut Config) -> Result<OpenedManaged, ServeError> {
+fn open_managed(config: &mut Config, starting: &Starting) -> Result<OpenedManaged, ServeError> {
     let (managed, plain): (Vec<_>, Vec<_>) =
         std::mem::take(&mut config.disks).into_iter().partition(is_managed);
     let (mut all, mut opened) = (Vec::new(), vec![None; plain.len()]);
     config.disks = plain;
     for disk in managed {
-        let managed = Managed::open(&managed_options(&disk, config))
-            .map_err(|source| managed_not_opened(&disk.name, source))?;
+        let options = managed_options(&disk, config);
+        let opening = in_sight(&disk, starting, || Managed::open(&options));
+        starting.goes_on();
+        let managed = opening.map_err(|source| managed_not_opened(&disk.name, source))?;
         if managed.volumes().is_empty() && managed.columns().is_empty() {
             tracing::info!(
                 disk = disk.name,
@@ -108,7 +147,7 @@ fn open_managed(config: &mut Config) -> Result<OpenedManaged, ServeError> {
 
 /// The disks that the configuration names, in its order, and behind them the volumes of managed disks.
 pub(super) fn open_disks(config: &mut Config, block: u32, starting: &Starting) -> Result<Opened, ServeError> {
-    let (all, managed) = open_managed(config)?;
+    let (all, managed) = open_managed(config, starting)?;
     let config = &*config;
     let mut disks = Vec::new();
     for (disk, managed) in config.disks.iter().zip(managed) {
@@ -122,8 +161,10 @@ pub(super) fn open_disks(config: &mut Config, block: u32, starting: &Starting) -
         let opened = match managed {
             Some(managed) => Disk::of_volume(&managed, &name, &options),
             None => {
-                is_plain(config, disk)?;
-                open_disk(&name, &options, starting)
+                in_sight(disk, starting, || is_plain(config, disk))?;
+                let opened = open_disk(disk, &options, starting);
+                starting.goes_on();
+                opened
             }
         };
         let opened = opened.map_err(|source| not_opened(config, &name, source))?;
@@ -225,7 +266,8 @@ fn not_served(config: &Config, of: journal::Of<'_>, error: OpenError) -> ServeEr
 /// # Errors
 /// A daemon would refuse the disk.
 pub fn examine_disk(config: &Config, disk: &DiskConfig, within: Duration) -> Result<Arc<Disk>, ServeError> {
-    let options = DiskOptions { reconnect_wait: within, ..disk_options(disk, config) };
+    let options =
+        DiskOptions { reconnect_wait: within, lock_wait: LOOK_AT_LOCK, ..disk_options(disk, config) };
     is_plain(config, disk)?;
     let opened = Disk::open(&options).map_err(|source| not_opened(config, &disk.name, source))?;
     has_numbers(&disk.name, opened.size(), config.block as u32)?;
@@ -237,20 +279,30 @@ pub fn examine_disk(config: &Config, disk: &DiskConfig, within: Duration) -> Res
 }
 
 /// The same of all managed disks of the configuration, in its order; also whether their volumes have names of their own. They are looked at
-/// side by side, as each may be waited for that is in use.
-pub fn examine_managed(config: &Config) -> Vec<(&DiskConfig, Result<Examined, ServeError>)> {
+/// side by side, as each may be waited for that is in use. A device that hangs is not waited for longer than `within`; the thread that asked
+/// it may never end.
+pub fn examine_managed(
+    config: &Config,
+    within: Duration,
+) -> Vec<(&DiskConfig, Result<Examined, ServeError>)> {
     let (managed, plain): (Vec<_>, Vec<_>) = config.disks.iter().partition(|disk| is_managed(disk));
-    let examine = |disk: &DiskConfig| {
-        Managed::examine(&managed_options(disk, config))
-            .map_err(|source| managed_not_opened(&disk.name, source))
-    };
-    let examined: Vec<_> = std::thread::scope(|scope| {
-        let looks: Vec<_> = managed.iter().map(|&disk| scope.spawn(move || examine(disk))).collect();
-        looks
-            .into_iter()
-            .map(|look| look.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            .collect()
+    let until = Instant::now() + within;
+    let looks: Vec<_> = managed
+        .iter()
+        .map(|disk| {
+            let (mut options, (to, look)) = (managed_options(disk, config), mpsc::channel());
+            options.disk.lock_wait = LOOK_AT_LOCK;
+            thread::spawn(move || to.send(Managed::examine(&options)));
+            look
+        })
+        .collect();
+    let examined = managed.iter().zip(looks).map(|(disk, look)| {
+        match look.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(found) => found.map_err(|source| managed_not_opened(&disk.name, source)),
+            Err(_) => Err(ServeError::silent(disk, within)),
+        }
     });
+    let examined: Vec<_> = examined.collect();
     let mut names: Vec<String> = plain.iter().map(|disk| disk.name.clone()).collect();
     let mut named = |disk: &DiskConfig, examined: Examined| {
         for volume in &examined.volumes {

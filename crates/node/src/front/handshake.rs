@@ -1,6 +1,7 @@
 //! A client until it has chosen an export.
 
 use std::io::IoSlice;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,8 +43,13 @@ fn parse(export: &str) -> (&str, bool) {
 enum Failed {
     #[error("handshake not finished within {0:?}")]
     Deadline(Duration),
-    #[error("handshake not finished when others wanted in; raise `nbd.connections`")]
-    Evicted,
+    #[error(
+        "it had not finished its handshake when others wanted in, and half of `nbd.connections` are for handshakes. If many connect \
+         {} and say nothing, a larger number does not help: end them there, or keep them out with a firewall. Raise it if they are clients \
+         that all come at once",
+        .0.map_or_else(|| "from this machine".to_owned(), |from| format!("from {from}"))
+    )]
+    Evicted(Option<IpAddr>),
     #[error("this node is shutting down")]
     Leaving,
     #[error(transparent)]
@@ -95,7 +101,7 @@ impl Local {
             result = tokio::time::timeout(deadline, self.handshake(stream, &permit)) => {
                 result.unwrap_or(Err(Failed::Deadline(deadline)))
             }
-            () = permit.evicted() => Err(Failed::Evicted),
+            () = permit.evicted() => Err(Failed::Evicted(permit.from())),
             () = self.leaving.notified() => Err(Failed::Leaving),
         };
         let chosen = match result {
@@ -185,7 +191,7 @@ impl Local {
                     let answer = self.export(&caller, &name, &mut patience).await;
                     // Before it is told so: a client that believes to be inside must not have to go.
                     if answer.is_ok() && opened.is_none() && !permit.settle() {
-                        return Err(Failed::Evicted);
+                        return Err(Failed::Evicted(permit.from()));
                     }
                     opened = answer.as_ref().ok().map(|(card, _)| Seat::new(card));
                     handshake.answer_export(answer.map(|(_, info)| info));

@@ -149,7 +149,8 @@ async fn accept(node: Arc<Node>, acceptor: Acceptor, lobby: Arc<Lobby>) {
         let Some(permit) = lobby.admit(accepted.address()) else {
             if seldom.may() {
                 tracing::warn!(
-                    "a client was turned away: {} connections already; raise `nbd.connections`",
+                    "a client was turned away: {} connections are open, which is `nbd.connections`, and all are of clients that are served: end \
+                     those that are not needed (`cards status` counts them for each volume), or raise it",
                     node.config.nbd.connections
                 );
             }

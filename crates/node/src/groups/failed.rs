@@ -10,6 +10,7 @@ use cards_coordinator::GroupVolume;
 use cards_core::{Duration, Instant, IoError, PgId};
 use cards_disk::JobError;
 
+use crate::failures::Kind;
 use crate::node::groups::{FailedCopy, Hosted};
 use crate::node::{Local, Node};
 
@@ -33,6 +34,13 @@ impl Node {
         })
     }
 
+    /// What is to be done about a copy here that is given up. A file that was cut short may have failed in any way before that was seen.
+    pub(crate) fn remedy(&self, failed: &FailedCopy) -> &'static str {
+        let mut managed = self.managed.iter().zip(&self.managed_seen);
+        let is_cut = managed.any(|(managed, seen)| managed.path() == failed.path && seen.is_cut());
+        remedy_of_copy(if is_cut { Kind::Shrank } else { failed.kind })
+    }
+
     /// Whether the last copy of a group is given up here: nobody can take over.
     pub(crate) fn is_lost(&self, of: PgId) -> bool {
         let Some(known) = self.lost_lead(of).and_then(|_| self.groups.get(of)) else {
@@ -50,19 +58,16 @@ impl FailedCopy {
     }
 }
 
-/// What is to be done about a disk that has failed.
-fn remedy(error: JobError) -> &'static str {
-    match error {
-        JobError::Os { errno: libc::ENOSPC | libc::EDQUOT } => {
-            "make room in the file system that has it, then restart this daemon"
-        }
-        JobError::Shrank { .. } => {
+/// What is to be done about a disk that has failed, and the copies on it.
+pub(crate) fn remedy_of_copy(kind: Kind) -> &'static str {
+    match kind {
+        Kind::NoSpace => "make room in the file system that has it, then restart this daemon",
+        Kind::Shrank => {
             "stop this daemon and bring a copy of the whole disk back, or have the copies on it replaced; do not make it longer again"
         }
-        JobError::StoreFailed => {
-            "make room if the file system that has it is full, else see the kernel's log (dmesg) and the disk; then restart this daemon"
+        Kind::Damaged | Kind::Changed | Kind::Other => {
+            "see the kernel's log (dmesg) and the disk, then restart this daemon"
         }
-        _ => "see the kernel's log (dmesg) and the disk, then restart this daemon",
     }
 }
 
@@ -87,11 +92,11 @@ impl Local {
         let failed = FailedCopy {
             disk: managed.disk_name().to_string(),
             path: managed.path().to_owned(),
+            kind: Kind::at(managed, error),
             error: error.to_string(),
-            remedy: remedy(error).to_owned(),
         };
         if self.node.groups.copy_has_failed(of, failed.clone()) {
-            let FailedCopy { disk, path, remedy, .. } = &failed;
+            let (FailedCopy { disk, path, .. }, remedy) = (&failed, self.node.remedy(&failed));
             tracing::error!(
                 volume = known.record.described(),
                 disk,
@@ -132,18 +137,20 @@ mod tests {
 
     #[test]
     fn a_full_file_system_wants_room_and_anything_else_a_look_at_the_disk() {
+        let remedy = |error| remedy_of_copy(Kind::of(error));
         let os = |errno| JobError::Os { errno };
         for full in [libc::ENOSPC, libc::EDQUOT].map(os) {
             assert!(remedy(full).starts_with("make room") && !remedy(full).contains("dmesg"), "{full}");
         }
-        for broken in [os(libc::EIO), JobError::SyncFailed, JobError::ReadOnly] {
+        for broken in [os(libc::EIO), JobError::SyncFailed, JobError::ReadOnly, JobError::StoreFailed] {
             assert!(remedy(broken).contains("dmesg") && !remedy(broken).contains("make room"), "{broken}");
         }
-        // What its tables wait for is not told apart.
-        assert!(["make room", "dmesg"].iter().all(|word| remedy(JobError::StoreFailed).contains(word)));
         for error in [os(libc::ENOSPC), os(libc::EIO), JobError::StoreFailed] {
             assert!(remedy(error).ends_with("restart this daemon"), "{error}");
         }
+        // A restart would make the file longer again, and what was lost zero.
+        let cut = remedy(JobError::Shrank { offset: 0 });
+        assert!(cut.contains("bring a copy of the whole disk back") && !cut.contains("restart"), "{cut}");
     }
 
     #[test]
@@ -152,7 +159,7 @@ mod tests {
             disk: "fast".into(),
             path: "/dev/sdb".into(),
             error: JobError::Os { errno: libc::EIO }.to_string(),
-            remedy: String::new(),
+            kind: Kind::Other,
         };
         let text = failed.described("n1");
         assert!(text.starts_with("copy n1:fast is given up after an error of its disk /dev/sdb: "), "{text}");

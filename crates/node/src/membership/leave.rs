@@ -14,6 +14,8 @@ use crate::node::{Event, Node};
 
 /// How long a node that leaves waits for others to keep the registry without it.
 const HAND_OVER: Duration = Duration::from_secs(5);
+/// Volumes that are named of those that have copies here.
+const NAMED_MAX: usize = 4;
 
 /// Drains this node and ends its membership.
 ///
@@ -82,19 +84,12 @@ fn needed_by(session: &Session, node: &Arc<Node>) -> Vec<String> {
                 .into(),
         );
     }
-    let mut copies = BTreeSet::new();
-    for group in session.known().groups.values() {
-        for (_, column) in group.columns_at(&session.config.node) {
-            if !copies.insert((group.volume().to_owned(), column.disk.0)) {
-                continue;
-            }
-            needed.push(format!(
-                "volume {0:?} has a copy on managed disk {1} of this node: run `cards volume replace {0} --from {2}`, and leave when the new \
-                 copy is in sync and this one is gone (`cards volume show {0}`); to stop the daemon for a while is no reason to leave",
-                group.volume(), column.disk_name, column.place()
-            ));
-        }
-    }
+    let own = &session.config.node;
+    let known = session.known();
+    let groups = || known.groups.values();
+    let copies: BTreeSet<&str> =
+        groups().filter(|group| group.columns_at(own).next().is_some()).map(|group| group.volume()).collect();
+    needed.extend(has_copies(own, &copies));
     for card in node.cards.all() {
         if card.clients() > 0 {
             needed.push(format!(
@@ -126,4 +121,37 @@ fn needed_by(session: &Session, node: &Arc<Node>) -> Vec<String> {
         }
     }
     needed
+}
+
+/// What to do about the copies of volumes on the managed disks of a node, all at once: a node may have hundreds.
+fn has_copies(node: &str, volumes: &BTreeSet<&str>) -> Option<String> {
+    let named: Vec<String> = volumes.iter().take(NAMED_MAX).map(|volume| format!("{volume:?}")).collect();
+    let (copies, named) = match volumes.len() {
+        0 => return None,
+        1 => ("a copy of volume", named.concat()),
+        count if count > NAMED_MAX => {
+            ("copies of volumes", format!("{} and {} more", named.join(", "), count - NAMED_MAX))
+        }
+        _ => ("copies of volumes", named.join(", ")),
+    };
+    Some(format!(
+        "this node has {copies} {named} on its managed disks: run `cards disk drain {node} --wait`, which moves all of them to other nodes and \
+         names those that cannot go, then leave; to stop the daemon for a while is no reason to leave"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_of_volumes_are_drained_together() {
+        let told = |volumes: &[&str]| has_copies("n2", &volumes.iter().copied().collect());
+        assert_eq!(told(&[]), None);
+        let one = told(&["data"]).unwrap();
+        assert!(one.starts_with("this node has a copy of volume \"data\" on its managed disks: "), "{one}");
+        assert!(one.contains("run `cards disk drain n2 --wait`") && !one.contains("replace"), "{one}");
+        let many = told(&["a", "b", "c", "d", "e", "f"]).unwrap();
+        assert!(many.contains("copies of volumes \"a\", \"b\", \"c\", \"d\" and 2 more on"), "{many}");
+    }
 }

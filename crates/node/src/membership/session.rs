@@ -30,6 +30,7 @@ use crate::identity::Own;
 use crate::net::Registry;
 use crate::node::Node;
 use crate::starting::Starting;
+use crate::state_dir;
 
 pub(super) use silence::cause;
 
@@ -272,8 +273,10 @@ fn remembered(coordinator: &Coordinator, state: State) -> State {
 fn store(file: &mut StateFile, state: State) {
     if let Err(error) = file.store(state) {
         tracing::error!(
-            "state_dir: what this node must not forget cannot be written: {error}; see to its disk, or a registry that \
-             was restored from an old copy would not be noticed"
+            "state_dir: {}: what this node must not forget cannot be written: {error}; {}, or a registry that was restored from an old copy \
+             would not be noticed",
+            file.path().display(),
+            state_dir::remedy(&error)
         );
     }
 }

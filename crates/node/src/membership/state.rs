@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use cards_coordinator::{History, Route};
 use serde::{Deserialize, Serialize};
 
+use crate::life::Holder;
+
 /// The file `membership.json` in `state_dir`.
 #[derive(Debug)]
 pub(crate) struct StateFile {
@@ -44,10 +46,16 @@ impl StateFile {
         std::fs::create_dir_all(state_dir)?;
         let lock = File::options().write(true).create(true).truncate(false).open(state_dir.join("lock"))?;
         lock.try_lock().map_err(|error| match error {
-            TryLockError::WouldBlock => io::Error::new(
-                io::ErrorKind::ResourceBusy,
-                "is in use by another daemon; stop it, or set another state_dir",
-            ),
+            TryLockError::WouldBlock => {
+                let pid = Holder::of(&lock).map(|holder| format!(" (process {})", holder.pid));
+                io::Error::new(
+                    io::ErrorKind::ResourceBusy,
+                    format!(
+                        "is in use by another daemon{}, which has its file `lock`; stop it, or set another state_dir",
+                        pid.unwrap_or_default()
+                    ),
+                )
+            }
             TryLockError::Error(error) => error,
         })?;
         let path = state_dir.join("membership.json");
@@ -64,6 +72,10 @@ impl StateFile {
             Err(error) => return Err(error),
         };
         Ok(Self { path, state, _lock: lock })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     pub(crate) fn state(&self) -> State {

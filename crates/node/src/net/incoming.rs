@@ -19,7 +19,7 @@ use cards_tls::{Encryption, Wire};
 use cards_wire::peer::{self, BodyHeader, FrameError, HEADER_SIZE, Header, Run};
 
 use super::broken::Broken;
-use crate::failures::{Asked, ERRORS_REMEMBERED};
+use crate::failures::{Asked, ERRORS_REMEMBERED, Kind};
 use crate::inquiry;
 use crate::node::buffers::Bytes;
 use crate::node::group_mail::Room;
@@ -392,7 +392,7 @@ impl Incoming {
             let peer = node.name(self.peer);
             tracing::warn!(peer, %what, of, "a checksum is wrong: bytes have changed on their way from the peer");
         }
-        link.damaged.note(node.now(), ERRORS_REMEMBERED, what, of);
+        link.damaged.note(node.now(), ERRORS_REMEMBERED, what, Kind::Damaged, of);
     }
 
     /// Gives the shard what has arrived.

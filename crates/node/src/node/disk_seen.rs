@@ -32,6 +32,11 @@ impl Seen {
         self.look().altered.as_ref().map(|altered| format!("disk {disk}: {altered}"))
     }
 
+    /// Its file was cut short.
+    pub(crate) fn is_cut(&self) -> bool {
+        matches!(self.look().altered, Some(Altered::Cut { .. } | Altered::ManagedCut { .. }))
+    }
+
     /// The room of the disk, if it is a file.
     pub(crate) fn room(&self) -> Option<Room> {
         self.look().room

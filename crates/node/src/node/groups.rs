@@ -13,6 +13,7 @@ use super::Node;
 use super::buffers::Bytes;
 use super::copies::CopyCounts;
 use super::group_damage::{Found, GroupDamage};
+use crate::failures::Kind;
 
 /// What all threads see of the groups.
 #[derive(Default)]
@@ -36,7 +37,7 @@ pub(crate) struct FailedCopy {
     pub(crate) path: String,
     /// What its first error was.
     pub(crate) error: String,
-    pub(crate) remedy: String,
+    pub(crate) kind: Kind,
 }
 
 /// A group as the registry has it.

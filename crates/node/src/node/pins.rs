@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use cards_admin::{Refusal, RefusalKind};
 use cards_config::{Config, size};
 
-use crate::state_dir::replace;
+use crate::state_dir::{remedy, replace};
 
 /// Ranges of all volumes: what others are told of them must fit into an answer.
 const RANGES_MAX: usize = 10_000;
@@ -95,7 +95,7 @@ impl Pins {
                 true => by_volume.remove(volume),
                 false => by_volume.insert(volume.into(), before),
             };
-            let message = format!("{}: {error}; is the disk of state_dir full?", self.path.display());
+            let message = format!("state_dir: {}: {error}; {}", self.path.display(), remedy(&error));
             return Err(Refusal { kind: RefusalKind::Failed, message });
         }
         Ok(())

@@ -80,7 +80,7 @@ fn failed(node: &Node, volume: &str, parts: &[Arc<Known>]) -> Vec<Problem> {
             }
         };
         let copy = failed.described(&own);
-        Problem::failing(harm, format!("volume {volume}:{of} {copy}{follows}"), &failed.remedy)
+        Problem::failing(harm, format!("volume {volume}:{of} {copy}{follows}"), node.remedy(&failed))
     };
     copies.into_iter().map(told).collect()
 }

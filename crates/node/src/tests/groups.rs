@@ -8,6 +8,7 @@ use cards_coordinator::{AttachMode, GroupMap, GroupState, GroupVolume, NewGroup,
 use cards_core::{NodeId, PgId};
 
 use super::cluster::{BLOCK, Cluster};
+use crate::failures::Kind;
 use crate::node::Node;
 use crate::node::groups::FailedCopy;
 
@@ -105,7 +106,7 @@ fn the_last_copy_is_lost_when_no_other_node_in_sync_can_take_over() {
         disk: "fast".into(),
         path: "/dev/sdb".into(),
         error: error.into(),
-        remedy: String::new(),
+        kind: Kind::Other,
     };
     assert!(cluster.node(1).groups.copy_has_failed(of, failed("the cause")));
     assert!(!cluster.node(1).groups.copy_has_failed(of, failed("what came of it")));

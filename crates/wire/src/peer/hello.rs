@@ -95,7 +95,10 @@ pub enum Mismatch {
         node: String,
     },
     /// Another number of shards.
-    #[error("node {node} has {theirs} shards, this node {ours}; set the same number on all nodes")]
+    #[error(
+        "node {node} has {theirs} shards, this node {ours}, and all nodes of a cluster have one number: write `shards = {ours}` into the file of node \
+         {node}, or `shards = {theirs}` into this node's, whichever of the two is new, and restart that one"
+    )]
     Shards {
         /// The peer.
         node: String,

@@ -2,10 +2,11 @@
 
 use std::fs::{File, TryLockError};
 use std::io::{self, IsTerminal as _, Write as _};
-use std::net::{TcpStream, ToSocketAddrs as _};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cards_config::Config;
 use cards_coordinator::Survivor;
@@ -49,8 +50,10 @@ pub(crate) struct Recover {
     json: bool,
 }
 
-/// How long a node is called that may be lost.
+/// How long a node is called that may be lost, at each of its addresses.
 const CALL: Duration = Duration::from_secs(2);
+/// How long all of them are called, with the time in which their names are resolved.
+const CALLS: Duration = Duration::from_secs(8);
 
 /// What the node keeps is not this program's alone.
 #[derive(Debug, thiserror::Error)]
@@ -84,8 +87,13 @@ impl Recover {
         let (cluster, vote) = (part.cluster().to_owned(), part.version());
         let given_up: Vec<String> =
             part.arbiters().iter().filter(|node| **node != config.node).cloned().collect();
-        let shown = describe(&config.node, &part);
-        let answer = if self.although_others_answer { Vec::new() } else { that_answer(&part, &config.node) };
+        let called = match self.although_others_answer {
+            true => Called::default(),
+            false => Called::at(part.others(&config.node)),
+        };
+        let (answer, doubt) = (&called.answer, called.doubt());
+        let shown = [Some(describe(&config.node, &part)), doubt.clone()];
+        let shown = shown.into_iter().flatten().collect::<Vec<_>>().join(". ");
         if answer.len() * 2 > part.count() {
             let problem = format!(
                 "{shown}. {} can be connected to, and are more than half of them: the registry goes on without this node, whose daemon has only \
@@ -105,7 +113,7 @@ impl Recover {
             return Err(Error::Usage { problem });
         }
         match &self.confirm {
-            Some(name) if *name == cluster => {}
+            Some(name) if *name == cluster => doubt.iter().for_each(|doubt| eprintln!("cards: {doubt}")),
             Some(name) => {
                 let problem = format!("--confirm {name}: {shown}; use --confirm {cluster}");
                 return Err(Error::Usage { problem });
@@ -132,19 +140,55 @@ impl Recover {
     }
 }
 
-/// The nodes that keep the registry, too, and can be connected to.
-fn that_answer(part: &Survivor, node: &str) -> Vec<String> {
-    let calls: Vec<_> = part
-        .others(node)
-        .into_iter()
-        .map(|(name, address)| {
+/// The other nodes that keep the registry, as far as they were called.
+#[derive(Debug, Default, PartialEq)]
+struct Called {
+    /// Those that can be connected to.
+    answer: Vec<String>,
+    /// Those whose names have no address here, and why: they may run.
+    unresolved: Vec<String>,
+}
+
+impl Called {
+    /// Calls nodes by their names and addresses, all at once.
+    fn at(others: Vec<(String, String)>) -> Self {
+        let (to, heard) = mpsc::channel();
+        let until = Instant::now() + CALLS;
+        for (place, (_, address)) in others.iter().enumerate() {
+            let (to, address) = (to.clone(), address.clone());
+            // A name server may be silent for longer than a person waits: then it ends with this program.
             thread::spawn(move || {
-                let mut found = address.to_socket_addrs().into_iter().flatten();
-                found.any(|at| TcpStream::connect_timeout(&at, CALL).is_ok()).then_some(name)
-            })
+                let found = address.to_socket_addrs().map_err(|error| error.to_string());
+                let can_be = |at: &SocketAddr| TcpStream::connect_timeout(at, CALL).is_ok();
+                to.send((place, found.map(|mut found| found.any(|at| can_be(&at)))))
+            });
+        }
+        drop(to);
+        let silent = format!("nothing was heard within {} s", CALLS.as_secs());
+        let mut found: Vec<Result<bool, String>> = vec![Err(silent); others.len()];
+        while let Ok((place, one)) = heard.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            found[place] = one;
+        }
+        let mut called = Self::default();
+        for ((name, address), found) in others.into_iter().zip(found) {
+            match found {
+                Ok(true) => called.answer.push(name),
+                Ok(false) => {}
+                Err(error) => called.unresolved.push(format!("{name} ({address}: {error})")),
+            }
+        }
+        called
+    }
+
+    /// That some may run although they were not found, for people.
+    fn doubt(&self) -> Option<String> {
+        (!self.unresolved.is_empty()).then(|| {
+            format!(
+                "Whether these can be connected to is not known, since their names have no address here: {}; see to DNS or /etc/hosts first",
+                self.unresolved.join(", ")
+            )
         })
-        .collect();
-    calls.into_iter().filter_map(|call| call.join().ok().flatten()).collect()
+    }
 }
 
 /// What the part has, and who else has one.
@@ -185,5 +229,23 @@ fn lock(state_dir: &Path) -> Result<File, LockError> {
         Ok(()) => Ok(lock),
         Err(TryLockError::WouldBlock) => Err(LockError::Daemon { state_dir: state_dir.into() }),
         Err(TryLockError::Error(source)) => Err(failed(source)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_whose_name_has_no_address_is_not_taken_for_lost() {
+        let there = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let of = |listener: &std::net::TcpListener| listener.local_addr().unwrap().to_string();
+        let others = [("n1", of(&there)), ("n2", of(&gone)), ("n3", "no port".into())];
+        drop(gone);
+        let called = Called::at(others.map(|(name, address)| (name.to_owned(), address)).to_vec());
+        assert_eq!(called.answer, ["n1"]);
+        let doubt = called.doubt().unwrap();
+        assert!(doubt.contains("n3 (no port: ") && !doubt.contains("n2"), "{doubt}");
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use cards_admin::{Client, ClientError, Starting, Status};
+use cards_admin::{Client, ClientError, Member, MemberState, Starting, Status};
 use cards_config::{Config, Origin};
 
 use super::finding::Finding;
@@ -82,6 +82,20 @@ impl Daemon {
     pub(super) fn registry_leader(&self) -> Option<&str> {
         let Self::Runs(status) = self else { return None };
         status.registry.as_ref()?.leader.as_deref()
+    }
+
+    /// If it knows the members and a node is none of them, perhaps since it was forgotten: one that is up in its place, with its address.
+    pub(super) fn stands_for(&self, node: &str) -> Option<(&str, &str)> {
+        let Self::Runs(status) = self else { return None };
+        if status.members.iter().any(|member| member.name == node) {
+            return None;
+        }
+        let is_up = |member: &&Member| matches!(member.state, MemberState::Here | MemberState::Up);
+        // The one that leads knows best.
+        let leads = |member: &&Member| self.registry_leader() == Some(&member.name);
+        let mut up = status.members.iter().filter(is_up);
+        let found = up.clone().find(leads).or_else(|| up.next())?;
+        Some((&found.name, &found.address))
     }
 
     /// The bytes of a disk of this node, as it is served.

@@ -3,7 +3,9 @@
 use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
-use std::time::Duration;
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use cards_config::{Config, Origin, size};
 use cards_disk::{Disk, DiskError, DiskOptions, Engine, EngineKind, Examined, Room};
@@ -17,6 +19,10 @@ use super::network::reach;
 
 /// How long the server of a disk may be silent, twice.
 const SERVER_WITHIN: Duration = Duration::from_secs(4);
+/// How long a file or device may be silent: less than all checks together.
+const DEVICE_WITHIN: Duration = Duration::from_secs(3);
+/// For what is done after one that was silent for so long.
+const GRACE: Duration = Duration::from_millis(300);
 /// What to do about a file system that is nearly full.
 const NO_ROOM: &str = "make room, or writes there fail (ENOSPC)";
 
@@ -99,8 +105,29 @@ fn directory(key: &str, dir: &Path, daemon: &Daemon) -> Finding {
     }
 }
 
+/// What a look at a disk has found by then. One at a device that hangs never ends, and its thread ends with this program.
+fn by(until: Instant, disk: &cards_config::Disk, look: &mpsc::Receiver<Finding>) -> Finding {
+    look.recv_timeout(until.saturating_duration_since(Instant::now())).unwrap_or_else(|_| {
+        let silent = ServeError::silent(disk, DEVICE_WITHIN);
+        refused(format!("disk {}", disk.name), disk, silent, &Daemon::Away)
+    })
+}
+
+/// [`disk`] of the disk at this place of the configuration; of a file or device, for as long as one may be silent.
+pub(super) fn plain(config: &Arc<Config>, index: usize, daemon: &Arc<Daemon>) -> Finding {
+    let of = &config.disks[index];
+    if !matches!(of.origin, Origin::Path(_)) {
+        return disk(config, of, daemon);
+    }
+    let (to, look) = mpsc::channel();
+    let until = Instant::now() + DEVICE_WITHIN;
+    let (own, daemon) = (Arc::clone(config), Arc::clone(daemon));
+    thread::spawn(move || to.send(disk(&own, &own.disks[index], &daemon)));
+    by(until, of, &look)
+}
+
 /// Plain disks, files, devices, origins and objects: opened as the daemon opens them, and let go at once.
-pub(super) fn disk(config: &Config, disk: &cards_config::Disk, daemon: &Daemon) -> Finding {
+fn disk(config: &Config, disk: &cards_config::Disk, daemon: &Daemon) -> Finding {
     let check = format!("disk {}", disk.name);
     if let Origin::Nbd(uri) = &disk.origin
         && daemon.is_there()
@@ -140,8 +167,18 @@ pub(super) fn disk(config: &Config, disk: &cards_config::Disk, daemon: &Daemon) 
 }
 
 /// All managed disks, since the volumes of one must not have the names of another's.
-pub(super) fn managed(config: &Config, daemon: &Daemon) -> Vec<Finding> {
-    examine_managed(config).into_iter().map(|(disk, found)| of_managed(disk, found, daemon)).collect()
+pub(super) fn managed(config: &Config, daemon: &Arc<Daemon>) -> Vec<Finding> {
+    let until = Instant::now() + DEVICE_WITHIN;
+    let looks: Vec<_> = examine_managed(config, DEVICE_WITHIN)
+        .into_iter()
+        .map(|(disk, found)| {
+            let ((to, look), of, daemon) = (mpsc::channel(), disk.clone(), Arc::clone(daemon));
+            // One that is in use is looked at again.
+            thread::spawn(move || to.send(of_managed(&of, found, &daemon)));
+            (disk, look)
+        })
+        .collect();
+    looks.iter().map(|(disk, look)| by(until + GRACE, disk, look)).collect()
 }
 
 fn of_managed(disk: &cards_config::Disk, found: Result<Examined, ServeError>, daemon: &Daemon) -> Finding {
@@ -306,6 +343,19 @@ mod tests {
         );
     }
 
+    #[test]
+    fn a_device_that_hangs_is_a_problem_of_its_disk() {
+        let disk = cards_config::Disk::new("fast", Origin::Path("/dev/sdb".into()));
+        let (hold, look) = mpsc::channel();
+        let found = by(Instant::now() + Duration::from_millis(10), &disk, &look).to_string();
+        drop(hold);
+        assert!(
+            found.starts_with("problem  disk fast")
+                && found.contains("/dev/sdb does not answer within 3 s; see"),
+            "{found}"
+        );
+    }
+
     fn format(path: &Path, name: &str) -> [u8; UNIT] {
         let superblock = Superblock {
             sequence: 2,
@@ -328,18 +378,18 @@ mod tests {
         let path = dir.path().join("disk.img");
         std::fs::write(&path, vec![0; 1 << 20]).unwrap();
         let config = config(dir.path(), "d", Origin::Managed(path.clone()));
-        let of = |daemon: &Daemon| managed(&config, daemon).remove(0);
-        let found = of(&Daemon::Away);
+        let of = || managed(&config, &Arc::new(Daemon::Away)).remove(0);
+        let found = of();
         assert_eq!(found.level, Level::Problem);
         assert!(found.to_string().contains("is no managed disk"), "{found}");
         // One that is damaged is not to be formatted.
         let superblock = format(&path, "d");
         std::fs::write(&path, [&superblock[..200], &[1; UNIT][..]].concat()).unwrap();
-        let found = of(&Daemon::Away).to_string();
+        let found = of().to_string();
         assert!(found.contains("is a managed disk, and both of its superblocks are damaged"), "{found}");
         assert!(found.contains("do not format it"), "{found}");
         format(&path, "other");
-        let found = of(&Daemon::Away).to_string();
+        let found = of().to_string();
         assert!(
             found.starts_with("problem") && found.contains("is called \"other\" and not \"d\""),
             "{found}"
@@ -365,7 +415,7 @@ mod tests {
         assert!(!found.contains("managed ="), "{found}");
         std::fs::remove_file(&path).unwrap();
         let config = config(dir.path(), "d", Origin::Managed(path));
-        let found = managed(&config, &Daemon::Away).remove(0).to_string();
+        let found = managed(&config, &Arc::new(Daemon::Away)).remove(0).to_string();
         assert!(
             found.contains("bring the disk back, or mount") && found.contains("cards disk format"),
             "{found}"
@@ -379,7 +429,7 @@ mod tests {
         format(&path, "d");
         let config = config(dir.path(), "d", Origin::Managed(path.clone()));
         let _used = Disk::open(&DiskOptions::path(&path)).unwrap();
-        let silent = Daemon::Silent("it stands still".into());
+        let silent = Arc::new(Daemon::Silent("it stands still".into()));
         let of = || managed(&config, &silent).remove(0);
         assert_eq!(of().level, Level::Ok, "{}", of());
         std::fs::File::options().write(true).open(&path).unwrap().set_len(32 << 20).unwrap();

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// How bad it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Level {
     /// As it should be.
@@ -27,7 +27,7 @@ impl Level {
 }
 
 /// The outcome of one check.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Finding {
     /// What was looked at.
     pub(super) check: String,
@@ -35,7 +35,7 @@ pub(super) struct Finding {
     /// What was seen.
     pub(super) says: String,
     /// What to do about it; none if it is well, or if what was seen says so itself.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) remedy: Option<String>,
 }
 

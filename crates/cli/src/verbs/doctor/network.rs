@@ -69,6 +69,20 @@ pub(super) fn coordinator(config: &Config, daemon: &Daemon) -> Vec<Finding> {
             let remedy =
                 format!("start node {}, which keeps the registry, and open its port here", home.keeper);
             let found = answers("coordinator", &home.address, &remedy);
+            if let Some((name, address)) = daemon.stands_for(&home.keeper)
+                && found.level == Level::Problem
+            {
+                return vec![Finding::warning(
+                    "coordinator",
+                    format!(
+                        "{}; node {}, which the configuration names, is no member any more",
+                        found.says, home.keeper
+                    ),
+                    format!(
+                        "write keeper = \"{name}\" and address = \"{address}\", or another member, into [coordinator.embedded] of this node's file"
+                    ),
+                )];
+            }
             // Of several nodes that keep it one may be down, also that which the configuration names.
             let leader = daemon.registry_leader().filter(|leader| *leader != home.keeper);
             match leader.filter(|_| found.level == Level::Problem) {

@@ -201,9 +201,15 @@ fn a_server_that_is_away_for_a_while_is_waited_for() {
     nginx.stop();
     let reader = thread::spawn(move || client.read(16 * MIB, 64 << 10));
     cluster.node(1).says(&["the object cannot be read; it is tried again", "no connection to the server"]);
+    let silent = format!("disk disk: {} has not answered for ", nginx.url("disk.img"));
+    eventually("the status names it", SHORT, || {
+        let is_named = |problem: &String| problem.starts_with(&silent) && problem.contains("see its server");
+        problems(&mut cluster).iter().any(is_named).then_some(())
+    });
     nginx.restart();
     content::check(&reader.join().expect("no panic").expect("a read"), 16 * MIB, SEED);
     cluster.node(1).says(&["the object can be read again"]);
+    cluster.node(1).says(&["disk disk: ", " answers again, after "]);
 }
 
 /// Then the machine that starts first comes up by itself.

@@ -3,6 +3,7 @@
 mod beneath;
 mod exclusive;
 mod file;
+mod hung;
 mod pages;
 mod place;
 mod read_ahead;

@@ -1,0 +1,57 @@
+//! A daemon whose disk hangs: here the file of a volume of another daemon that stands still.
+
+use super::{Device, cluster, missing_fuse};
+use crate::harness::client::CMD_READ;
+use crate::harness::cluster::{CARDS, Cluster};
+use crate::harness::plan::{Disk, Plan};
+use crate::harness::process::run;
+use crate::harness::tools::skip_if;
+use crate::harness::{MIB, SHORT, eventually, scratch};
+
+#[test]
+fn a_disk_that_hangs_is_named_and_holds_up_no_doctor() {
+    skip_if!(missing_fuse());
+    let dir = scratch();
+    let (below, above, later) =
+        (dir.path().join("below"), dir.path().join("above"), dir.path().join("later"));
+    [&below, &above, &later].map(|dir| std::fs::create_dir_all(dir).unwrap());
+    // What waits for a file of a daemon that stands still cannot be killed: whatever becomes of the test, that one ends first.
+    let (mut upper, mut next);
+    let mut lower = cluster(&below, 1, 16 * MIB);
+    let device = Device::start(&mut lower, 1, &[]);
+    let path = device.path.display().to_string();
+    upper = Cluster::start(Plan::new(&above, 1).disk(Disk::file(&device.path)));
+    let mut client = upper.export(1, "disk").open();
+    client.read(0, 4096).expect("a read of a disk that answers");
+
+    lower.node(1).pause();
+    client.send(CMD_READ, 8 * MIB, 4096, &[]).unwrap();
+    let silent = format!("disk disk: {path} has not answered for ");
+    let is_named = |cluster: &mut Cluster| cluster.node(1).status()["problems"].to_string().contains(&silent);
+    eventually("the status names the disk", SHORT, || is_named(&mut upper).then_some(()));
+    upper.node(1).says(&["ERROR", &silent, "1 request waits for it", "dmesg"]);
+    let config = above.join("n1.toml").display().to_string();
+    let doctor = run(&[CARDS, "doctor", "--config", &config], SHORT);
+    let problem = format!("{path} does not answer within 3 s");
+    let mut problems = doctor.stdout.lines().filter(|line| line.starts_with("problem  disk disk"));
+    assert!(problems.any(|line| line.contains(&problem)), "{doctor}");
+    lower.node(1).resume();
+    upper.node(1).says(&["INFO", &path, "answers again, after "]);
+    eventually("the status forgets it", SHORT, || (!is_named(&mut upper)).then_some(()));
+
+    drop(client);
+    upper.node(1).kill();
+
+    // One that waits for such a disk at its start says so.
+    lower.node(1).pause();
+    next = Cluster::spawn(Plan::new(&later, 1).disk(Disk::file(&device.path)));
+    let socket = next.node(1).admin_socket();
+    let silent = format!("{path} has not answered for ");
+    eventually("the start says what it waits for", SHORT, || {
+        let said = run(&[CARDS, "status", "--socket", &socket], SHORT).stdout;
+        (said.contains("starting: waits for disk disk for ") && said.contains(&silent)).then_some(())
+    });
+    next.node(1).says(&["ERROR", &silent, "until it answers nothing is served here"]);
+    lower.node(1).resume();
+    next.node(1).wait_ready();
+}
