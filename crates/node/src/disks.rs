@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cards_config::duration;
 use cards_core::{CommandKind, ControlInput, DiskWork, Extent, Input, IoError, NodeId, OpId, Payload, PgId};
-use cards_disk::{DiskStats, ExtentKind, Job, JobError, Op, Outcome, RawBuf, Seldom};
+use cards_disk::{DiskStats, ExtentKind, Job, JobError, Op, Outcome, RawBuf, Seldom, Uuid};
 
 use crate::failures::{Asked, ERRORS_REMEMBERED, Kind};
 use crate::node::disk_job::DiskJob;
@@ -22,6 +22,8 @@ struct Opened<'a> {
     name: &'a str,
     path: &'a str,
     is_remote: bool,
+    /// The disk, if it is a managed one.
+    managed: Option<Uuid>,
     stats: &'a DiskStats,
     silence: &'a Silence,
 }
@@ -52,6 +54,7 @@ impl Node {
             name: &spec.name,
             path: disk.name(),
             is_remote: disk.is_remote(),
+            managed: None,
             stats: disk.stats(),
             silence,
         });
@@ -59,6 +62,7 @@ impl Node {
             name: managed.disk_name().as_str(),
             path: managed.path(),
             is_remote: false,
+            managed: Some(managed.uuid()),
             stats: managed.stats(),
             silence,
         });
@@ -77,7 +81,7 @@ impl Node {
         managed.map_or_else(|| Kind::of(error), |managed| Kind::at(managed, error))
     }
 
-    /// Says in the log which disks have ceased to answer, and which answer again.
+    /// Says in the log which disks have ceased to answer, and which answer again; and tells it the groups that have copies there.
     fn look_for_answers(&self) {
         let modelled = self.config.disks.iter().map(|disk| disk.delay).max().unwrap_or_default();
         for opened in self.opened() {
@@ -87,9 +91,11 @@ impl Node {
                 Some(News::Silent(lasts)) => {
                     let (silent, remedy) = opened.told(self, lasts);
                     tracing::error!(disk, "{silent}; {remedy}");
+                    opened.managed.into_iter().for_each(|disk| self.disk_hangs(disk, true));
                 }
                 Some(News::Answers(after)) => {
                     tracing::info!(disk, "disk {disk}: {path} answers again, after {} s", after.as_secs());
+                    opened.managed.into_iter().for_each(|disk| self.disk_hangs(disk, false));
                 }
                 None => {}
             }

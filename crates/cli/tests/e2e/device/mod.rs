@@ -1,6 +1,5 @@
 //! A volume as a file and as a block device: real kernels, real tools, and daemons that die meanwhile.
 
-mod beneath;
 mod exclusive;
 mod file;
 mod hung;
