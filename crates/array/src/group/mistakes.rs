@@ -4,7 +4,7 @@
 
 use super::extents::EXTENTS_MAX;
 use super::origins::{APPLIED_MAX, ORIGINS_MAX};
-use super::primary::{OPEN_MAX, TOLD};
+use super::primary::{OPEN_MAX, SYNCED, TOLD};
 
 /// How much a machine remembers.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +15,8 @@ pub(super) struct Bounds {
     pub(super) copied: usize,
     /// In how many parts it is told what a fill has copied.
     pub(super) told: u64,
+    /// Bytes that a fill copies before they are made durable.
+    pub(super) synced: u64,
     /// Commands of a client that were applied, beyond which others wait while one is open.
     pub(super) applied: usize,
     /// Commands of all clients that a column reports.
@@ -110,12 +112,13 @@ impl Made {
     pub(super) const fn bounds(self) -> Bounds {
         #[cfg(any(test, feature = "mistakes"))]
         if self.has_little_room {
-            return Bounds { extents: 1, copied: 1, told: 2, applied: 2, origins: 2, open: 2 };
+            return Bounds { extents: 1, copied: 1, told: 2, synced: 2, applied: 2, origins: 2, open: 2 };
         }
         Bounds {
             extents: EXTENTS_MAX,
             copied: 16 * EXTENTS_MAX,
             told: TOLD,
+            synced: SYNCED,
             applied: APPLIED_MAX,
             origins: ORIGINS_MAX,
             open: OPEN_MAX,

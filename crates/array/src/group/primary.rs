@@ -32,8 +32,8 @@ use super::map::{COLUMNS_MAX, Map, MapColumn, Member, State, Term};
 use super::message::{Message, Report};
 use super::mistakes::{Made, Mistake};
 use super::origins::{Origin, Origins};
-pub(super) use fill::TOLD;
 use fill::{Fill, FillStep};
+pub(super) use fill::{SYNCED, TOLD};
 use mask::Mask;
 use repair::Mended;
 use rests::Rests;
@@ -618,7 +618,8 @@ impl<P: Clone> Primary<P> {
 
     fn send_harden(&self, number: u64, harden: &Harden, out: &mut Outputs<P>) {
         for column in self.harden_targets(harden).without(harden.confirmed).columns() {
-            let (term, floor, admits) = (self.map.term, self.floor(), harden.token.is_none());
+            let admits = harden.token.is_none() && self.filled(FillStep::Hardening) != Mask::default();
+            let (term, floor) = (self.map.term, self.floor());
             out.send(self.node(column), Message::Harden { term, number, floor, admits });
         }
     }
@@ -632,7 +633,10 @@ impl<P: Clone> Primary<P> {
 
     fn harden_targets(&self, harden: &Harden) -> Mask {
         let filled = self.filled(FillStep::Hardening);
-        let targets = if harden.token.is_none() { filled } else { self.must().with(filled) };
+        let targets = match harden.token {
+            None => self.filled(FillStep::Syncing),
+            Some(_) => self.must().with(filled),
+        };
         if self.made.is(Mistake::AdmitBeforeHardened) { self.must() } else { targets }.without(self.given_up)
     }
 
@@ -835,7 +839,10 @@ impl<P: Clone> Primary<P> {
                 Some(token) => self.results.push_back((token, None)),
                 None => {
                     if let Some(fill) = &mut self.fill {
-                        fill.step = fill.step.max(FillStep::Hardened);
+                        fill.step = match fill.step {
+                            FillStep::Syncing => FillStep::Copying,
+                            step => step.max(FillStep::Hardened),
+                        };
                     }
                 }
             }

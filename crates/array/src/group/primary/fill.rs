@@ -17,6 +17,10 @@ use crate::group::mistakes::Mistake;
 /// What a fill has copied is told in so many parts: of a fill that is interrupted less than one of them is copied anew.
 pub(in crate::group) const TOLD: u64 = 128;
 
+/// Bytes that are copied to a column before they are made durable there: far fewer than a disk can do within
+/// [`crate::group::GroupTiming::flush_timeout`].
+pub(in crate::group) const SYNCED: u64 = 64 << 20;
+
 /// The column that is being filled.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Fill {
@@ -34,6 +38,8 @@ pub(super) struct Fill {
     /// What it has missed, and no column in sync has: it is not admitted before clients have written it anew.
     pub(super) lacks: Extents,
     pub(super) step: FillStep,
+    /// What the primary had copied to columns when the copies were made durable last.
+    pub(super) synced: u64,
     pub(super) since: Instant,
     /// What the primary had copied to columns before.
     pub(super) copied_before: u64,
@@ -42,7 +48,9 @@ pub(super) struct Fill {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) enum FillStep {
     Copying,
-    /// Copies are being made durable. Writes and flushes wait for the column from now on: what is flushed before it is admitted
+    /// What was copied is being made durable, and nobody waits for it: a disk that is slow has not all of a fill to make durable at its end.
+    Syncing,
+    /// The last copies are being made durable. Writes and flushes wait for the column from now on: what is flushed before it is admitted
     /// has to be durable there when it is.
     Hardening,
     Hardened,
@@ -114,6 +122,7 @@ impl<P: Clone> Primary<P> {
             told_by,
             lacks,
             step,
+            synced: copied_before,
             since: now,
             copied_before,
         });
@@ -157,6 +166,13 @@ impl<P: Clone> Primary<P> {
         match fill.step {
             // What is left is copied by the next primary: clients wait until that has the group.
             FillStep::Copying if is_copying || self.hands_over.is_some() => {}
+            FillStep::Copying
+                if self.copied - fill.synced
+                    >= if fill.todo.is_empty() { 1 } else { self.made.bounds().synced } =>
+            {
+                (fill.step, fill.synced) = (FillStep::Syncing, self.copied);
+                self.harden(now, None, out);
+            }
             FillStep::Copying => match fill.todo.front().copied() {
                 Some(extent) if self.puts.values().any(|put| put.extent.overlaps(extent)) => {}
                 Some(extent) => {
@@ -185,7 +201,7 @@ impl<P: Clone> Primary<P> {
                 let change = Change::FillEnded { column, bytes, took };
                 return Some((self.map.admitted(self.me, column).ok()?, change));
             }
-            FillStep::Hardening | FillStep::Hardened | FillStep::Proposed => {}
+            FillStep::Syncing | FillStep::Hardening | FillStep::Hardened | FillStep::Proposed => {}
         }
         None
     }

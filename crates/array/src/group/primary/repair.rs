@@ -394,7 +394,7 @@ impl<P: Clone> Primary<P> {
         // The column being filled may have done it. What all others have lost it has as well as it had. One that is about to be admitted is filled
         // once more.
         if let Some(fill) = &mut self.fill {
-            if fill.step > FillStep::Copying && put.confirmed.has(fill.column) {
+            if fill.step >= FillStep::Hardening && put.confirmed.has(fill.column) {
                 self.given_up.insert(fill.column);
             }
             let whole = put.extent.whole(unit);
