@@ -204,7 +204,9 @@ impl Maker {
         let mut command = Command::new("/proc/self/exe");
         command.arg0("cards").args(["doctor", "--make-checks"]);
         for (option, path) in [("--config", config), ("--socket", socket)] {
-            path.iter().for_each(|path| drop(command.arg(option).arg(path)));
+            if let Some(path) = path {
+                command.arg(option).arg(path);
+            }
         }
         // What a terminal or a pipe of this program waits for the end of must not be left open in that one.
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());

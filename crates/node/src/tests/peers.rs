@@ -98,7 +98,10 @@ fn a_list_of_members_in_the_configuration() {
 
 #[test]
 fn another_number_of_shards() {
-    refuse_each_other(|config| config.shards = 8, &["8", "16", "shards", "same number"]);
+    refuse_each_other(
+        |config| config.shards = 8,
+        &["8", "16", "`shards = 8`", "`shards = 16`", "one number"],
+    );
 }
 
 #[test]

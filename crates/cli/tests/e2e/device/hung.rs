@@ -18,8 +18,8 @@ fn a_disk_that_hangs_is_named_and_holds_up_no_doctor() {
     let dir = scratch();
     let (below, above, later) =
         (dir.path().join("below"), dir.path().join("above"), dir.path().join("later"));
-    [&below, &above, &later].map(|dir| std::fs::create_dir_all(dir).unwrap());
-    // What waits for a file of a daemon that stands still cannot be killed: whatever becomes of the test, that one ends first.
+    [&below, &above, &later].iter().for_each(|dir| std::fs::create_dir_all(dir).unwrap());
+    // What waits for the file of a daemon that stands still may not end before that one: whatever becomes of the test, it ends first.
     let (mut upper, mut next);
     let mut lower = cluster(&below, 1, 16 * MIB);
     let device = Device::start(&mut lower, 1, &[]);
