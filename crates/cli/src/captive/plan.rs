@@ -16,9 +16,9 @@ use super::mirror::{self, MirrorPlan};
 
 /// Shards of a cache that has room for them.
 const SHARDS: u32 = 16;
-/// Blocks a shard should hold: sixteen neighbours share a shard, so one of little more would evict what a
-/// sequential reader has just fetched ahead.
-const SHARD_BLOCKS: u64 = 64;
+/// Blocks a shard should hold: sixteen neighbours share a shard and, with some policies, a home, which gets them by a hash. In a shard with
+/// room for four such runs the home of five evicts what others have yet to read, while half of all places are free.
+const SHARD_BLOCKS: u64 = 256;
 
 /// Whether the text is meant to be the URL of an object.
 pub(crate) fn is_object(text: &str) -> bool {
@@ -255,6 +255,13 @@ mod tests {
         let short = Plan { lease: Duration::from_secs(1), ..plan() };
         assert!(short.configs(dir.path()).is_ok(), "a membership ends no later than a card");
         assert_eq!(dir.path().join("disk.img").metadata().unwrap().len(), 1 << 20);
+    }
+
+    #[test]
+    fn small_caches_have_few_shards() {
+        let block = 64 << 10;
+        let of = |cache: u64| shards(cache << 20, block);
+        assert_eq!([1 << 10, 256, 128, 64, 16, 1].map(of), [16, 16, 8, 4, 1, 1]);
     }
 
     #[test]
