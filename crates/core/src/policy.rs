@@ -132,7 +132,9 @@ pub struct Delivery {
 /// use counts is as old as its last use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ages {
-    /// The oldest replica's.
+    /// The oldest replica.
+    pub block: BlockId,
+    /// How long that has been here.
     pub replica: u32,
     /// That of the block that has been here longest of those that the replacement has found worth keeping; none if there are none.
     pub other: Option<u32>,

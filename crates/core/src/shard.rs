@@ -271,8 +271,13 @@ impl Shard {
             (true, false) => Origin::Remote,
             (true, true) => Origin::Disk,
         };
+        // A replica that was fetched ahead keeps its turn at the read that it was fetched for: those that are still to be read have come later.
+        let is_due = self.cache.is(slot, Mark::AHEAD) && self.cache.is(slot, Mark::REPLICA);
         self.cache.mark_used(slot);
-        self.touch(slot);
+        match is_due {
+            true => self.cache.data.used(slot, self.policy_now()),
+            false => self.touch(slot),
+        }
         origin
     }
 

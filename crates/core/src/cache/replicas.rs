@@ -57,6 +57,7 @@ impl Cache {
         let slot = self.replicas.queue.victim(&mut self.frames)?;
         let other = self.replacer.oldest(&self.frames).map(|other| self.frames.age(other));
         let (replica, replicas) = (self.frames.age(slot), self.replicas.len());
-        Some((Slot(slot), Ages { replica, other, replicas, capacity: self.capacity }))
+        let block = self.frames.block(slot);
+        Some((Slot(slot), Ages { block, replica, other, replicas, capacity: self.capacity }))
     }
 }

@@ -225,6 +225,12 @@ impl<C: Deref<Target = Cache>> View<'_, C> {
         self.cache.lookup(block).is_some_and(|slot| self.cache.is(slot, Mark::REPLICA))
     }
 
+    /// Whether the block is here, was fetched ahead, and no client has read it yet.
+    #[must_use]
+    pub fn is_unread(&self, block: BlockId) -> bool {
+        self.cache.lookup(block).is_some_and(|slot| self.cache.is(slot, Mark::AHEAD))
+    }
+
     /// Whether the block is here and not new, in a replacement that tells new blocks from others.
     #[must_use]
     pub fn is_main(&self, block: BlockId) -> bool {

@@ -6,6 +6,9 @@
 //! and when this one leaves in turn, it goes home once. So there is one eviction order for the whole cluster: that of the homes, each
 //! with the replacement of its node, whose ghosts are the cluster's.
 //!
+//! What was fetched ahead at its first remote read is kept as well, until a client has read it and later blocks want its place: it goes before all
+//! others, and the home is not told of it.
+//!
 //! Whether a replica goes or an only copy is a matter of age and cost (`weigh=age`): an only copy is kept K times as long as a replica last used at the
 //! same time, as in the weighted LRU of Dahlin, put between two queues. K is what a disk costs more than a peer over what a peer costs more
 //! than the node's own memory, as measured.
@@ -50,6 +53,9 @@ const PASSING: u32 = 1 << 16;
 
 /// The tag of an only copy of which the home was told.
 const TOLD: u32 = 1 << 17;
+
+/// The tag of a replica that was fetched ahead at the first remote read of its block, and of which the home was not told.
+const AHEAD: u32 = 1 << 18;
 
 /// Blocks on their way past the primary, at most.
 const BURST: usize = 64;
@@ -100,6 +106,8 @@ struct Single {
     last: Option<(BlockId, NodeId)>,
     /// Blocks that were tagged [`PASSING`] last, the oldest first: as many as requests of several blocks have under way.
     passing: VecDeque<BlockId>,
+    /// The block that is about to be kept since it was fetched ahead, and for that only.
+    ahead: Option<BlockId>,
     /// At the primary: blocks that readers have asked for past the home, and that are being read.
     direct: BTreeSet<BlockId>,
 }
@@ -253,10 +261,11 @@ impl Policy for Single {
             }
             return true;
         }
-        if !self.is_elsewhere(cx, block, delivery) || delivery.ahead {
+        self.ahead = None;
+        if !self.is_elsewhere(cx, block, delivery) {
             return true;
         }
-        match self.admit {
+        let is_admitted = match self.admit {
             Admit::Never => false,
             Admit::AtOnce => true,
             Admit::Twice => {
@@ -267,7 +276,9 @@ impl Policy for Single {
                 }
                 again
             }
-        }
+        };
+        self.ahead = (delivery.ahead && !is_admitted).then_some(block);
+        is_admitted || delivery.ahead
     }
 
     fn filled(&mut self, cx: &mut Context<'_>, block: BlockId, delivery: Delivery) {
@@ -278,6 +289,9 @@ impl Policy for Single {
         }
         if self.is_elsewhere(cx, block, delivery) {
             cx.set_replica(block, true);
+            if self.ahead == Some(block) {
+                return cx.set_tag(block, AHEAD);
+            }
         }
         let is_told = cx.is_replica(block) || self.home_pays(cx, block);
         if home != me && delivery.from != me && !delivery.for_others && is_told {
@@ -311,6 +325,9 @@ impl Policy for Single {
             }
             // What the core remembers of a block that is not here: who keeps it.
             cx.set_next(block, holder);
+            return Eviction::Drop;
+        }
+        if cx.tag(block) == AHEAD && cx.is_replica(block) {
             return Eviction::Drop;
         }
         if cx.is_replica(block) {
@@ -356,7 +373,12 @@ impl Policy for Single {
         true
     }
 
-    fn replica_goes(&self, _cx: &View<'_>, ages: Ages) -> bool {
+    fn replica_goes(&self, cx: &View<'_>, ages: Ages) -> bool {
+        // The client's next reads may be of the same block, but not for long: a window is a sixteenth of the cache, or some runs of blocks.
+        let is_past = ages.replica > (ages.capacity / 8).max(STRIPE_BLOCKS);
+        if is_past && cx.tag(ages.block) == AHEAD && !cx.is_unread(ages.block) {
+            return true;
+        }
         match (self.weigh, ages.other) {
             (Weigh::Share(percent), _) => {
                 u64::from(ages.replicas) * 100 > u64::from(ages.capacity) * u64::from(percent)
@@ -412,6 +434,7 @@ pub(super) const ENTRY: Entry = Entry {
             })?,
             last: None,
             passing: VecDeque::new(),
+            ahead: None,
             direct: BTreeSet::new(),
             seen: None,
             absent: BTreeMap::new(),
@@ -433,6 +456,7 @@ mod tests {
             costs: None,
             last: None,
             passing: VecDeque::new(),
+            ahead: None,
             direct: BTreeSet::new(),
             absent: BTreeMap::new(),
             peer: Typical::default(),

@@ -214,6 +214,32 @@ fn the_older_of_a_replica_and_an_only_copy_goes() {
     assert!(!c.has(1, own) && c.has(1, other), "the replica is new");
 }
 
+/// A client that reads a long file with read-ahead leaves the only copies of what others read in place.
+#[test]
+fn what_was_fetched_ahead_and_read_goes_before_only_copies() {
+    let mut c = Cluster::new(Setup { capacity: 64, ..SINGLE });
+    let placement = c.setup.placement();
+    let homed_at = |node: u16| {
+        let placement = placement.clone();
+        let is_there = move |run: &u32| placement.home(BlockId::new(V, run * STRIPE_BLOCKS)) == NodeId(node);
+        (0..).filter(is_there).flat_map(|run| (0..STRIPE_BLOCKS).map(move |nth| run * STRIPE_BLOCKS + nth))
+    };
+    let own: Vec<u32> = homed_at(1).take(40).collect();
+    for &block in &own {
+        c.read(2, block);
+    }
+    for block in homed_at(3).take(200) {
+        c.give(1, Input::ReadAhead { block: BlockId::new(V, block) });
+        c.run();
+        assert!(c.has(1, block) && c.read(1, block).is_empty(), "block {block} is here when it is read");
+    }
+    let kept = own.iter().filter(|&&block| c.has(1, block)).count();
+    assert_eq!(kept, own.len());
+    let reads = c.disk_reads;
+    c.read(4, own[0]);
+    assert_eq!(c.disk_reads, reads);
+}
+
 /// All take the same other node for the home, once it has told them.
 #[test]
 fn a_home_without_a_card_is_passed_over() {
