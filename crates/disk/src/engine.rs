@@ -241,7 +241,7 @@ struct Inner {
 
 impl Inner {
     fn submit(&mut self, card: u32, job: Job) {
-        self.disk.stats.submitted();
+        self.disk.stats.submitted(&job.op);
         if let Err(error) = self.disk.check(&job.op) {
             self.disk.stats.completed(&job.op, &Err(error));
             self.ready.push_back(Completion { tag: job.tag, result: Err(error) });

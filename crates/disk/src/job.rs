@@ -97,6 +97,11 @@ impl Op {
         }
     }
 
+    /// Whether it is done by moving its bytes: nothing that was written before has to be made durable for it, and no space be given or taken.
+    pub(crate) fn only_moves(&self) -> bool {
+        matches!(self, Self::Read { .. } | Self::Write { fua: false, .. })
+    }
+
     /// Whether it changes the disk.
     pub(crate) fn writes(&self) -> bool {
         matches!(self, Self::Write { .. } | Self::Zero { .. } | Self::Trim { .. })

@@ -19,6 +19,7 @@ pub struct DiskStats {
     damaged: AtomicU64,
     answered: AtomicU64,
     in_flight: AtomicU64,
+    moving: AtomicU64,
 }
 
 /// The counters at one moment.
@@ -42,6 +43,8 @@ pub struct StatsSnapshot {
     pub answered: u64,
     /// Jobs submitted and not yet delivered.
     pub in_flight: u64,
+    /// Reads and writes that are not done, without writes that are to be durable.
+    pub moving: u64,
 }
 
 impl DiskStats {
@@ -58,6 +61,7 @@ impl DiskStats {
             damaged: zero(),
             answered: zero(),
             in_flight: zero(),
+            moving: zero(),
         }
     }
 
@@ -73,11 +77,13 @@ impl DiskStats {
             damaged: self.damaged.load(Relaxed),
             answered: self.answered.load(Relaxed),
             in_flight: self.in_flight.load(Relaxed),
+            moving: self.moving.load(Relaxed),
         }
     }
 
-    pub(crate) fn submitted(&self) {
+    pub(crate) fn submitted(&self, op: &Op) {
         self.in_flight.fetch_add(1, Relaxed);
+        self.moving.fetch_add(op.only_moves().into(), Relaxed);
     }
 
     pub(crate) fn synced(&self) {
@@ -85,6 +91,7 @@ impl DiskStats {
     }
 
     pub(crate) fn completed(&self, op: &Op, result: &Result<Outcome, JobError>) {
+        self.moving.fetch_sub(op.only_moves().into(), Relaxed);
         if result.as_ref().map_or_else(|error| error.is_answer(), |_| true) {
             self.answered.fetch_add(1, Relaxed);
         }

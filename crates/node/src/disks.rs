@@ -91,13 +91,17 @@ impl Node {
                 Some(News::Silent(lasts)) => {
                     let (silent, remedy) = opened.told(self, lasts);
                     tracing::error!(disk, "{silent}; {remedy}");
-                    opened.managed.into_iter().for_each(|disk| self.disk_hangs(disk, true));
                 }
                 Some(News::Answers(after)) => {
                     tracing::info!(disk, "disk {disk}: {path} answers again, after {} s", after.as_secs());
                     opened.managed.into_iter().for_each(|disk| self.disk_hangs(disk, false));
                 }
                 None => {}
+            }
+            // As long as it lasts: what waits becomes more, and a group may begin meanwhile.
+            let hangs = || opened.silence.lasts(self.now()).is_some_and(|lasts| lasts.hangs());
+            if let Some(disk) = opened.managed.filter(|_| hangs()) {
+                self.disk_hangs(disk, true);
             }
         }
     }

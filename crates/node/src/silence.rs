@@ -12,6 +12,8 @@ use cards_disk::StatsSnapshot;
 const OF_DEVICE: Duration = Duration::from_secs(5);
 /// So does a server that is there. What waits for one fails after `disk_wait`, which is the time to see why.
 const OF_SERVER: Duration = Duration::from_secs(2);
+/// One that is healthy may need seconds to make durable what was written before: see [`cards_array::group::GroupTiming::flush_timeout`].
+const OF_FLUSH: Duration = Duration::from_secs(14);
 
 /// How long a disk may take, at least one answer at a time. `modelled`: what it is slowed down by.
 pub(crate) fn limit(is_remote: bool, modelled: Duration) -> Duration {
@@ -29,6 +31,8 @@ struct Seen {
     answered: u64,
     /// Requests that wait.
     waiting: u64,
+    /// When it answered last, or no read or write waited for it.
+    moving: Instant,
     /// When it answered last, or nothing waited for it.
     since: Instant,
     /// It is taken for one that does not answer: until it does, also if what has waited was given up.
@@ -50,12 +54,19 @@ pub(crate) struct Lasts {
     pub(crate) time: Duration,
     /// Requests that wait.
     pub(crate) waiting: u64,
+    /// So long reads or writes have waited.
+    moving: Duration,
 }
 
 impl Lasts {
+    /// Whether nothing is to be expected of the disk. One that does nothing but make writes durable is given its time.
+    pub(crate) fn hangs(&self) -> bool {
+        self.moving >= OF_DEVICE || self.time >= OF_FLUSH
+    }
+
     /// What to say of the disk at `path`, without what to do.
     pub(crate) fn described(&self, path: &str) -> String {
-        let Self { time, waiting } = self;
+        let Self { time, waiting, .. } = self;
         let wait = match waiting {
             1 => "1 request waits for it".to_owned(),
             waiting => format!("{waiting} requests wait for it"),
@@ -74,6 +85,9 @@ impl Silence {
         let mut seen = self.seen();
         let time = now.since(seen.since);
         seen.waiting = counted.in_flight;
+        if counted.moving == 0 || seen.answered != counted.answered {
+            seen.moving = now;
+        }
         if seen.answered != counted.answered {
             seen.answered = counted.answered;
             seen.since = now;
@@ -87,13 +101,15 @@ impl Silence {
             return None;
         }
         seen.is_silent = time >= limit;
-        seen.is_silent.then_some(News::Silent(Lasts { time, waiting: seen.waiting }))
+        let Seen { waiting, moving, .. } = *seen;
+        seen.is_silent.then(|| News::Silent(Lasts { time, waiting, moving: now.since(moving) }))
     }
 
     /// The silence that requests wait for the end of.
     pub(crate) fn lasts(&self, now: Instant) -> Option<Lasts> {
-        let Seen { waiting, since, is_silent, .. } = *self.seen();
-        (is_silent && waiting > 0).then(|| Lasts { time: now.since(since), waiting })
+        let Seen { waiting, moving, since, is_silent, .. } = *self.seen();
+        let lasts = || Lasts { time: now.since(since), waiting, moving: now.since(moving) };
+        (is_silent && waiting > 0).then(lasts)
     }
 }
 
@@ -112,24 +128,40 @@ mod tests {
         // Nobody asks it for anything.
         assert_eq!((look(10, 0, 0), look(100, 0, 0)), (None, None));
         assert_eq!((look(101, 2, 0), look(104, 2, 0), lasts(104)), (None, None, None));
-        let begun = Lasts { time: Duration::from_secs(5), waiting: 3 };
+        let lasting =
+            |seconds, waiting| Lasts { time: Duration::from_secs(seconds), waiting, moving: Duration::ZERO };
+        let begun = lasting(5, 3);
         assert_eq!(look(105, 3, 0), Some(News::Silent(begun)));
         assert_eq!(
             begun.described("/dev/sdb"),
             "/dev/sdb has not answered for 5 s, and 3 requests wait for it"
         );
         assert_eq!(look(106, 1, 0), None);
-        assert_eq!(lasts(107), Some(Lasts { time: Duration::from_secs(7), waiting: 1 }));
+        assert_eq!(lasts(107), Some(lasting(7, 1)));
         // What has waited was given up: that is no answer, and waits no more.
         assert_eq!((look(108, 0, 0), lasts(108)), (None, None));
-        assert_eq!(
-            (look(109, 1, 0), lasts(110)),
-            (None, Some(Lasts { time: Duration::from_secs(10), waiting: 1 }))
-        );
+        assert_eq!((look(109, 1, 0), lasts(110)), (None, Some(lasting(10, 1))));
         assert_eq!(look(112, 0, 1), Some(News::Answers(Duration::from_secs(12))));
         assert_eq!((look(113, 0, 1), lasts(113)), (None, None));
         // One that answers something is merely slow.
         let slow: Vec<_> = (114..140).map(|second| look(second, 9, second / 4)).collect();
         assert_eq!(slow, [None; 26]);
+    }
+
+    /// Groups of copies give up a disk that hangs.
+    #[test]
+    fn a_disk_that_makes_writes_durable_does_not_hang_before_it_has_had_its_time() {
+        let silence = Silence::default();
+        let hangs = |seconds: u64, moving, answered| {
+            let now = Instant(seconds * 1_000_000_000);
+            let counted =
+                StatsSnapshot { in_flight: 1 + moving, moving, answered, ..StatsSnapshot::default() };
+            silence.look(now, OF_DEVICE, &counted);
+            silence.lasts(now).is_some_and(|lasts| lasts.hangs())
+        };
+        assert_eq!([1, 6, 13, 15].map(|second| hangs(second, 0, 1)), [false, false, false, true], "a flush");
+        assert_eq!([20, 25].map(|second| hangs(second, 1, 2)), [false, true], "a read");
+        let later = [(30, 0), (37, 0), (41, 1), (42, 1)].map(|(second, moving)| hangs(second, moving, 3));
+        assert_eq!(later, [false, false, false, true], "a flush, and a read that comes later");
     }
 }

@@ -379,6 +379,7 @@ fn a_file_system_grows_into_the_new_space() {
     let there = at(&mut cluster, 3, &["attach", "data"]).ok().stdout.trim().to_owned();
     let read = format!("debugfs -R 'dump more {scratch}/out' {there} && cmp {scratch}/more {scratch}/out");
     sh(&read, LONG).ok();
+    [2, 3].into_iter().for_each(|number| _ = at(&mut cluster, number, &["detach", "data"]).ok());
 }
 
 #[test]

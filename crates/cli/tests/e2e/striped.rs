@@ -266,6 +266,7 @@ fn a_file_system_on_raid10_is_whole() {
     )
     .ok();
     sh(&format!("cmp {path} {there}"), LONG).ok();
+    [2, 3].into_iter().for_each(|number| _ = at(&mut cluster, number, &["detach", "data"]).ok());
 }
 
 #[test]

@@ -410,7 +410,7 @@ impl<M: Models> World<M> {
         self.with_group(node, volume, |_, _| {});
     }
 
-    /// A process ends: of what was on its way to its disks, any part is done.
+    /// A process ends in order: what was on its way to its disks is done, and durable.
     pub(super) fn close_columns(&mut self, node: NodeId) {
         let groups = &mut self.running(node).groups;
         let works: Vec<_> =
@@ -421,6 +421,7 @@ impl<M: Models> World<M> {
         }
     }
 
+    /// A process ends: of what was on its way to its disks, any part is done.
     pub(super) fn end_groups(&mut self, node: NodeId) {
         let groups = std::mem::take(&mut self.running(node).groups);
         for (volume, life) in groups {

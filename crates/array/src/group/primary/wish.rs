@@ -371,13 +371,13 @@ impl<P: Clone> Primary<P> {
         let Some(column) = self.map.column_at(from).filter(|_| self.stage == Stage::Serving && !fills) else {
             return;
         };
+        if !self.rests.is_over(now, column) {
+            return;
+        }
         // It has opened what the own column was not sealed for: that one is an earlier image, and what it has is the truth by now.
         let said = Term { generation, epoch: in_sync.0 };
         let is_own_old =
             self.sealed_before.is_some_and(|(sealed, since)| sealed < said && said.epoch < since);
-        if !self.rests.is_over(now, column) {
-            return;
-        }
         let is_told = generation == self.map.term.generation && !is_own_old;
         self.lets_in = self.map.let_in(self.me, column, disk, is_told.then_some(in_sync)).ok();
     }
