@@ -31,8 +31,8 @@ struct Seen {
     answered: u64,
     /// Requests that wait.
     waiting: u64,
-    /// When it answered last, or no read or write waited for it.
-    moving: Instant,
+    /// Since when reads or writes have waited, or it answered last while they did.
+    moving: Option<Instant>,
     /// When it answered last, or nothing waited for it.
     since: Instant,
     /// It is taken for one that does not answer: until it does, also if what has waited was given up.
@@ -75,6 +75,13 @@ impl Lasts {
     }
 }
 
+impl Seen {
+    fn lasts(&self, now: Instant) -> Lasts {
+        let moving = self.moving.map_or(Duration::ZERO, |moving| now.since(moving));
+        Lasts { time: now.since(self.since), waiting: self.waiting, moving }
+    }
+}
+
 impl Silence {
     fn seen(&self) -> MutexGuard<'_, Seen> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -85,9 +92,8 @@ impl Silence {
         let mut seen = self.seen();
         let time = now.since(seen.since);
         seen.waiting = counted.in_flight;
-        if counted.moving == 0 || seen.answered != counted.answered {
-            seen.moving = now;
-        }
+        let waits = seen.moving.filter(|_| seen.answered == counted.answered).unwrap_or(now);
+        seen.moving = (counted.moving > 0).then_some(waits);
         if seen.answered != counted.answered {
             seen.answered = counted.answered;
             seen.since = now;
@@ -101,15 +107,13 @@ impl Silence {
             return None;
         }
         seen.is_silent = time >= limit;
-        let Seen { waiting, moving, .. } = *seen;
-        seen.is_silent.then(|| News::Silent(Lasts { time, waiting, moving: now.since(moving) }))
+        seen.is_silent.then(|| News::Silent(seen.lasts(now)))
     }
 
     /// The silence that requests wait for the end of.
     pub(crate) fn lasts(&self, now: Instant) -> Option<Lasts> {
-        let Seen { waiting, moving, since, is_silent, .. } = *self.seen();
-        let lasts = || Lasts { time: now.since(since), waiting, moving: now.since(moving) };
-        (is_silent && waiting > 0).then(lasts)
+        let seen = self.seen();
+        (seen.is_silent && seen.waiting > 0).then(|| seen.lasts(now))
     }
 }
 
@@ -161,7 +165,7 @@ mod tests {
         };
         assert_eq!([1, 6, 13, 15].map(|second| hangs(second, 0, 1)), [false, false, false, true], "a flush");
         assert_eq!([20, 25].map(|second| hangs(second, 1, 2)), [false, true], "a read");
-        let later = [(30, 0), (37, 0), (41, 1), (42, 1)].map(|(second, moving)| hangs(second, moving, 3));
+        let later = [(30, 0), (36, 0), (37, 1), (42, 1)].map(|(second, moving)| hangs(second, moving, 3));
         assert_eq!(later, [false, false, false, true], "a flush, and a read that comes later");
     }
 }
