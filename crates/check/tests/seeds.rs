@@ -86,7 +86,7 @@ fn what_a_driver_of_mirrors_does_wrong_is_found() {
         (DriverMistake::AnswerStopped, 20),
         (DriverMistake::ForgetExclusivity, 81),
         (DriverMistake::NoteUnfenced, 969),
-        (DriverMistake::UnfencedCopies, 2562),
+        (DriverMistake::UnfencedCopies, 135),
         (DriverMistake::BlindScrub, 60),
         (DriverMistake::AddInSync, 9),
         (DriverMistake::AnswerLeaving, 119),

@@ -356,8 +356,11 @@ fn what_a_column_reports_is_byte_exact() {
         &[1, 0, 0x58, 0x57, 0x56, 0x55, 0x54, 0x53, 0x52, 0x51, 0, 2, 0, 0, 0, 0, 0, 0],
         &[2, 0, 0, 16, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0],
         &[0x58, 0x57, 0x56, 0x55, 0x54, 0x53, 0x52, 0x51, 0, 2, 0, 0, 0, 0, 0, 0],
-        // Since epoch 5; one client, its shard, oldest 7, of which 7 and 9.
-        &[5, 0, 0, 0, 0, 0, 0, 0, 1, 0, 3, 2, 0x28, 0x27, 0x26, 0x25, 0x24, 0x23, 0x22, 0x21],
+        // Since epoch 5, in life 4; one client, its shard, oldest 7, of which 7 and 9.
+        &[
+            5, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 1, 0, 3, 2, 0x28, 0x27, 0x26, 0x25, 0x24, 0x23,
+            0x22, 0x21,
+        ],
         &[0x0d, 0x0c, 7, 0, 0, 0, 0, 0, 0, 0, 2, 0, 7, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0],
     ]
     .concat();
@@ -461,8 +464,8 @@ fn what_means_nothing_is_refused() {
     assert!(matches!(body(0, 3), Err(FrameError::Field { what: "memory of a column", value: 3 })));
     // A range of what was missed that ends behind the begin of the next; a client that is no node; a command below the oldest.
     assert!(matches!(body(56, 0x7f), Err(FrameError::Field { what: "offset of a range", .. })));
-    assert!(matches!(body(84, 0xff), Err(FrameError::Field { what: "node", .. })));
-    assert!(matches!(body(95, 8), Err(FrameError::Field { what: "command", value: 7 })));
+    assert!(matches!(body(92, 0xff), Err(FrameError::Field { what: "node", .. })));
+    assert!(matches!(body(103, 8), Err(FrameError::Field { what: "command", value: 7 })));
     // A kind of message; a number that a report does not have; a plain disk.
     assert!(matches!(with(7, 24), Err(FrameError::Kind { what: "message of a group", kind: 24 })));
     assert!(matches!(with(32, 1), Err(FrameError::Field { .. })));

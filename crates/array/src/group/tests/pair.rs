@@ -680,22 +680,28 @@ fn columns_are_told_the_most_that_a_client_has_said_of_what_it_repeats_no_more()
     assert_eq!(told, [(5, 4), (6, 4), (7, 6)]);
 }
 
+/// The other column is being filled: 8 units of it may differ.
+fn filling(since: u64) -> Pair {
+    let record = Record { generation: 1, sealed_epoch: 11, in_sync_epoch: 11, ..Record::default() };
+    let mut pair = Pair::with_record(HERE, GroupTiming::default(), record);
+    (pair.map.term.epoch, pair.map.since) = (12, 12);
+    pair.map.columns[1].state = State::Stale { since };
+    pair.report.sealed_before = Term { generation: 1, epoch: 9 };
+    pair.report.in_sync_epoch = 5;
+    pair.report.unstable = [Extent { offset: 0, length: 8 * UNIT }].into_iter().collect();
+    pair.begin();
+    pair.hear(Message::Here { disk: Uuid([2; 16]), generation: 1, in_sync_epoch: 5, marks: Marks(0) });
+    pair.take();
+    assert_eq!(pair.map.columns[1].state, State::Fill { since });
+    pair
+}
+
 /// Other columns know what a column has missed until it is in sync, but for one whose disk has what the map says: what is copied to that one they
 /// forget at once.
 #[test]
 fn what_is_copied_to_a_disk_that_is_not_trusted_is_forgotten_when_it_is_in_sync() {
     for (since, is_early) in [(3, true), (0, false)] {
-        let record = Record { generation: 1, sealed_epoch: 11, in_sync_epoch: 11, ..Record::default() };
-        let mut pair = Pair::with_record(HERE, GroupTiming::default(), record);
-        (pair.map.term.epoch, pair.map.since) = (12, 12);
-        pair.map.columns[1].state = State::Stale { since };
-        pair.report.sealed_before = Term { generation: 1, epoch: 9 };
-        pair.report.in_sync_epoch = 5;
-        pair.report.unstable = [Extent { offset: 0, length: 8 * UNIT }].into_iter().collect();
-        pair.begin();
-        pair.hear(Message::Here { disk: Uuid([2; 16]), generation: 1, in_sync_epoch: 5, marks: Marks(0) });
-        pair.take();
-        assert_eq!(pair.map.columns[1].state, State::Fill { since });
+        let mut pair = filling(since);
         let (mut told, mut is_over, mut last) = (false, false, 0);
         while !is_over {
             let said = pair.said();
@@ -718,6 +724,33 @@ fn what_is_copied_to_a_disk_that_is_not_trusted_is_forgotten_when_it_is_in_sync(
         }
         assert_eq!(told, is_early, "since {since}");
     }
+}
+
+/// A slow disk has much to make durable when all was copied to it.
+#[test]
+fn nobody_waits_until_what_was_copied_is_durable() {
+    let mut pair = filling(3);
+    let (term, mut syncs) = (pair.map.term, Vec::new());
+    while syncs.len() < 2 {
+        let said = pair.said();
+        assert!(!said.is_empty(), "the fill stands still");
+        for message in said {
+            match message {
+                Message::Put { number, .. } => {
+                    pair.hear(Message::PutDone { term, number, marks: Marks(0) });
+                }
+                Message::Harden { number, admits, .. } => {
+                    syncs.push(admits);
+                    pair.group.command(pair.now, Token(syncs.len() as u64), Command::Flush);
+                    pair.settle();
+                    assert_eq!(pair.done, [Token(1)]);
+                    pair.hear(Message::Hardened { term, number });
+                }
+                _ => {}
+            }
+        }
+    }
+    assert_eq!(syncs, [false, true]);
 }
 
 /// A write is open when it is time to say that the map was opened; its number.
