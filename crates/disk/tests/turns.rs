@@ -50,6 +50,10 @@ fn overtaken(reads: usize, depth: usize, same_engine: bool, write: bool) -> Vec<
             }
         };
         let reads = async {
+            // The flood is at the disk.
+            while served.get() == 0 {
+                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            }
             while waits.len() < reads {
                 let before: usize = served.get();
                 meek(FLOOD as u64);

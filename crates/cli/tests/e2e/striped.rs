@@ -31,7 +31,7 @@ fn make(cluster: &mut Cluster, nodes: usize, layout: &str, size: &str) -> Value 
     serde_json::from_str(&made.stdout).expect("one JSON object")
 }
 
-fn parts(cluster: &mut Cluster, number: usize) -> Vec<Value> {
+pub(crate) fn parts(cluster: &mut Cluster, number: usize) -> Vec<Value> {
     let told = volume(cluster, number);
     told["striped"]["parts"].as_array().unwrap_or_else(|| panic!("{told:#}")).clone()
 }

@@ -28,6 +28,8 @@ fn cluster(dir: &Path) -> Cluster {
     content::image(&image, SIZE, SEED);
     let mut plan = Plan::new(dir, 3).disk(Disk::file(&image)).cache("64M");
     plan.read_ahead = "off";
+    // A machine that stands still for a second parts nobody.
+    plan.lease = "5s";
     Cluster::start_connected(plan)
 }
 

@@ -3,6 +3,8 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
+use serde_json::Value;
+
 use super::{Device, cluster, missing_fuse};
 use crate::harness::client::CMD_READ;
 use crate::harness::cluster::{CARDS, Cluster};
@@ -11,6 +13,7 @@ use crate::harness::process::run;
 use crate::harness::tools::skip_if;
 use crate::harness::{LONG, MIB, SHORT, eventually, scratch};
 use crate::mirror::{Writer, at, check_all, cluster_by, number_of, volume_at};
+use crate::striped::parts;
 
 #[test]
 fn a_disk_that_hangs_is_named_and_holds_up_no_doctor() {
@@ -60,7 +63,7 @@ fn a_disk_that_hangs_is_named_and_holds_up_no_doctor() {
     next.node(1).wait_ready();
 }
 
-/// Also those that nobody uses, and at once.
+/// Each part of a volume, and also a volume that nobody uses: each would find out for itself when it is used.
 #[test]
 fn all_volumes_leave_a_primary_whose_disk_hangs() {
     skip_if!(missing_fuse());
@@ -73,41 +76,41 @@ fn all_volumes_leave_a_primary_whose_disk_hangs() {
     let device = Device::start(&mut lower, 1, &[]);
     symlink(&device.path, dir.path().join("fast1.img")).unwrap();
     cluster = cluster_by(Plan { disk_wait: "60s", ..Plan::new(dir.path(), 3) }, None);
-    // Nobody uses the other ones.
-    let names = ["data", "idle1", "idle2"];
-    for name in names {
-        let on = ["--layout", "raid1:2", "--on", "n1:fast1,n2:fast2"];
-        at(&mut cluster, 1, &[&["volume", "create", name, "--size", "16M"], &on[..]].concat()).ok();
+    for (name, layout, on) in
+        [("data", "raid10", "n1:fast1,n2:fast2,n3:fast3"), ("idle", "raid1:2", "n1:fast1,n2:fast2")]
+    {
+        let create = ["volume", "create", name, "--size", "16M", "--layout", layout, "--on", on];
+        at(&mut cluster, 1, &create).ok();
     }
     eventually("n3 attaches the volume", LONG, || {
         at(&mut cluster, 3, &["volume", "attach", "data"]).status.success().then_some(())
     });
-    let primary = |cluster: &mut _, name| number_of(&volume_at(cluster, 3, name)["mirror"]["map"]["primary"]);
-    for name in names {
-        eventually(&format!("n1 orders the writes of {name}"), LONG, || {
-            (primary(&mut cluster, name) == Some(1)).then_some(())
-        });
-    }
+    let groups = |cluster: &mut _| {
+        let mut groups = parts(cluster, 3);
+        groups.push(volume_at(cluster, 3, "idle")["mirror"].clone());
+        groups
+    };
+    let led_by_1 = |cluster: &mut _| {
+        let groups = groups(cluster).into_iter();
+        groups.map(|group| number_of(&group["map"]["primary"])).filter(|leads| *leads == Some(1)).count()
+    };
+    eventually("n1 orders writes of several groups", LONG, || (led_by_1(&mut cluster) > 1).then_some(()));
     writer = Writer::begin(cluster.export(3, "data"), true);
     reader = writer.reader(cluster.export(3, "data"));
     writer.goes_on(20);
     device.process.signal(libc::SIGSTOP);
-    for name in names {
-        eventually(&format!("n2 orders the writes of {name}"), LONG, || {
-            (primary(&mut cluster, name) == Some(2)).then_some(())
-        });
-    }
+    eventually("n1 orders no writes any more", LONG, || (led_by_1(&mut cluster) == 0).then_some(()));
     writer.goes_on(20);
     let log = cluster.node(1).log();
     assert!(log.contains("disk fast1: ") && log.contains(" has not answered for "), "{log}");
     device.process.signal(libc::SIGCONT);
-    for name in names {
-        eventually(&format!("both copies of {name} are in sync"), LONG, || {
-            let told = volume_at(&mut cluster, 3, name);
-            let copies = told["mirror"]["copies"].as_array()?;
+    eventually("all copies are in sync", LONG, || {
+        let is_in_sync = |group: &Value| {
+            let copies = group["copies"].as_array()?;
             copies.iter().all(|copy| copy["state"] == "in_sync").then_some(())
-        });
-    }
+        };
+        groups(&mut cluster).iter().try_for_each(is_in_sync)
+    });
     let known = writer.end(reader);
     cluster.node(2).kill();
     check_all(&cluster.export(3, "data"), &known);
