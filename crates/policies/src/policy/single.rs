@@ -16,8 +16,8 @@
 //! The home is asked where that pays, by what blocks have cost lately, as `hscc ask=measured` does, and always where a disk costs much more than a peer
 //! (`ask=measured`). What is read past the home stays with its reader and with the primary.
 //!
-//! The primary reads its own disk for itself, and keeps what it has read: as its only copy, which goes home when it leaves, once it was used again; and
-//! where the disk is dear, as long as the home has free places.
+//! The primary reads its own disk for itself, and keeps what it has read: as its only copy, which goes home when it leaves, once it was used again, and
+//! as long as the home has free places: of a fleet whose first reader is the primary, the others find there what that one has read.
 //!
 //! The homes of a volume whose primary keeps no copies of what others read (`attached = "network"`) are other nodes. A block that a home does not
 //! keep, since it has no card or is gone, stays with its reader, which tells the home.
@@ -180,11 +180,11 @@ impl Single {
     }
 
     /// The class that an only copy goes home with, if it does. One that was used again takes the place of others there; any other
-    /// one only a free place, where the disk is dear: without these the memory of nodes that read nothing serves no reads of the primary.
+    /// one only a free place: without these the memory of nodes that read nothing serves no reads of the primary.
     fn way_home(&self, cx: &Context<'_>, block: BlockId, home: NodeId) -> Option<u8> {
         let class = match cx.is_main(block) {
             true => class::SINGLETON,
-            false if self.worth() >= DEAR && cx.free_at(home) > 0 => class::SERVER,
+            false if cx.free_at(home) > 0 => class::SERVER,
             false => return None,
         };
         (cx.is_up(home) && self.home_pays(cx, block)).then_some(class)
