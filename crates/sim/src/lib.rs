@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod elevator;
 pub mod engine;
 pub mod equations;
 mod kernel;

@@ -94,6 +94,10 @@ pub struct Disk {
     pub bandwidth: f64,
     /// Requests it works on at the same time.
     pub channels: u16,
+    /// How many later requests may pass a request that waits, in a queue that sorts by place; zero: the order is that of arrival. Policies of the
+    /// production core use it; the other engines have queues of their own.
+    #[serde(default)]
+    pub passovers: u32,
 }
 
 impl Machine {

@@ -58,6 +58,17 @@ pub struct Access {
     pub is_write: bool,
 }
 
+/// Work of one disk.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DiskJob {
+    pub(crate) disk: usize,
+    /// The first block, with its volume.
+    pub(crate) begin: (u32, u64),
+    /// The block after the last one, if it is a read: what follows a write has to position.
+    pub(crate) end: Option<(u32, u64)>,
+    pub(crate) bytes: u64,
+}
+
 /// The parts of one machine at work.
 #[derive(Debug)]
 pub struct Model {
@@ -84,6 +95,8 @@ struct DiskQueue {
     channels: Vec<Server>,
     /// Its bandwidth, which the channels share.
     bus: Server,
+    /// Where the last access began or ended: from there a sorted queue goes on.
+    heads: (u32, u64),
     /// The block after the last one accessed, or the byte, where a volume says which ([`Model::disk_access`]).
     next: Option<(u32, u64)>,
 }
@@ -282,28 +295,52 @@ impl Model {
 
     /// A disk reads consecutive bytes that count as `blocks` blocks, from `block` on. Returns when it is done.
     pub fn disk_read(&mut self, now: Instant, volume: u32, block: u64, blocks: u64, bytes: u64) -> Instant {
+        let job = self.read_job(volume, block, blocks, bytes);
+        self.begin(now, job)
+    }
+
+    /// What [`Self::disk_read`] has a disk do.
+    pub(crate) fn read_job(&mut self, volume: u32, block: u64, blocks: u64, bytes: u64) -> DiskJob {
         self.traffic.disk_reads += blocks;
-        let stride = self.disks.len() as u64;
-        let disk = self.disk_of(volume, block);
-        let sequential = self.disks[disk].next == Some((volume, block));
-        let seek = if sequential { self.costs.sequential_seek } else { self.costs.read_seek };
-        self.disks[disk].next = Some((volume, block + blocks * stride));
-        self.disk(now.0, disk, seek, bytes)
+        let end = block + blocks * self.disks.len() as u64;
+        DiskJob { disk: self.disk_of(volume, block), begin: (volume, block), end: Some((volume, end)), bytes }
+    }
+
+    /// A disk begins with a job when a channel is free. Returns when it is done.
+    pub(crate) fn begin(&mut self, now: Instant, job: DiskJob) -> Instant {
+        let disk = &mut self.disks[job.disk];
+        let seek = match job.end {
+            None => self.costs.write_seek,
+            Some(_) if disk.next == Some(job.begin) => self.costs.sequential_seek,
+            Some(_) => self.costs.read_seek,
+        };
+        disk.next = job.end;
+        disk.heads = job.end.unwrap_or(job.begin);
+        self.disk(now.0, job.disk, seek, job.bytes)
+    }
+
+    /// Where a disk's heads are.
+    pub(crate) fn heads(&self, disk: usize) -> (u32, u64) {
+        self.disks[disk].heads
     }
 
     /// Disks write consecutive blocks, each those that lie on it. Returns when all are done.
     pub fn disk_write(&mut self, now: Instant, volume: u32, block: u64, blocks: u64, bytes: u64) -> Instant {
+        let jobs = self.write_jobs(volume, block, blocks, bytes);
+        jobs.into_iter().fold(now, |done, job| done.max(self.begin(now, job)))
+    }
+
+    /// What [`Self::disk_write`] has disks do.
+    pub(crate) fn write_jobs(&mut self, volume: u32, block: u64, blocks: u64, bytes: u64) -> Vec<DiskJob> {
         self.traffic.disk_writes += blocks;
         let disks = self.disks.len() as u64;
-        let mut done = now;
-        for first in 0..blocks.min(disks) {
-            let disk = self.disk_of(volume, block + first);
-            self.disks[disk].next = None;
-            let share = (blocks - first).div_ceil(disks);
-            let at = self.disk(now.0, disk, self.costs.write_seek, bytes * share / blocks);
-            done = done.max(at);
-        }
-        done
+        let job = |first: u64| DiskJob {
+            disk: self.disk_of(volume, block + first),
+            begin: (volume, block + first),
+            end: None,
+            bytes: bytes * (blocks - first).div_ceil(disks) / blocks,
+        };
+        (0..blocks.min(disks)).map(job).collect()
     }
 
     /// A disk moves bytes that lie one after another on it, wherever a volume has them. As of blocks, a read that goes on where the last one

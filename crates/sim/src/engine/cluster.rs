@@ -240,19 +240,20 @@ impl Cluster {
                 Output::Disk { op, volume, work, .. } => {
                     let number = self.volume_number(volume);
                     let bytes = u64::from(self.setup.block_bytes);
-                    let at = match work {
+                    let done = ClusterEvent::DiskDone { shard, op };
+                    self.under_way += 1;
+                    self.steps.disk_begins();
+                    match work {
                         DiskWork::Read { block, .. } => {
-                            kernel.model.disk_read(now, number.into(), block.into(), 1, bytes)
+                            kernel.read_disk(now, number.into(), block.into(), bytes, done);
                         }
                         DiskWork::Command { kind: CommandKind::Write, offset, length, .. } => {
                             let blocks = (offset + u64::from(length)).div_ceil(bytes) - offset / bytes;
-                            kernel.model.disk_write(now, number.into(), offset / bytes, blocks, length.into())
+                            let first = offset / bytes;
+                            kernel.write_disk(now, number.into(), first, blocks, length.into(), done);
                         }
-                        DiskWork::Command { .. } => now,
-                    };
-                    self.under_way += 1;
-                    self.steps.disk_begins();
-                    kernel.at(at, ClusterEvent::DiskDone { shard, op });
+                        DiskWork::Command { .. } => kernel.at(now, done),
+                    }
                 }
                 Output::Ready { token, block, slot, origin } => {
                     let token = token.0 >> PART_BITS;

@@ -43,6 +43,7 @@ impl Machine {
             ("disk.write_seek_us", microseconds(disk.write_seek), "us"),
             ("disk.bandwidth_bytes_per_s", megabytes(disk.bandwidth), "MB/s"),
             ("disk.channels", disk.channels.to_string(), ""),
+            ("disk.passovers", disk.passovers.to_string(), ""),
         ];
         let figure = |(parameter, value, unit)| Figure {
             parameter,

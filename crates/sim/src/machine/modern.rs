@@ -46,6 +46,7 @@ fn origins() -> [Origin; 3] {
         write_seek: us(20),
         bandwidth: 3.2e9,
         channels: 42,
+        passovers: 0,
     };
     let volume = Disk {
         read_seek: us(700),
@@ -53,6 +54,7 @@ fn origins() -> [Origin; 3] {
         write_seek: us(700),
         bandwidth: 131.072e6,
         channels: 2,
+        passovers: 0,
     };
     let object = Disk {
         read_seek: us(30_000),
@@ -60,6 +62,7 @@ fn origins() -> [Origin; 3] {
         write_seek: us(60_000),
         bandwidth: 64.0 * 85e6,
         channels: 64,
+        passovers: 0,
     };
     [
         Origin {
@@ -106,6 +109,7 @@ fn machine(lan: &Lan, origin: Origin) -> Machine {
         ("disk.write_seek_us", seeks),
         ("disk.bandwidth_bytes_per_s", bandwidth),
         ("disk.channels", channels),
+        ("disk.passovers", "where blocks lie makes no difference"),
     ];
     let link = f64::from(lan.gigabits) * 1e9 / 8.0;
     let mut disk = origin.disk;

@@ -73,6 +73,7 @@ pub(super) fn now() -> Machine {
             write_seek: us(12_500.0),
             bandwidth: 10.0 * MB,
             channels: 1,
+            passovers: 0,
         },
         sources: pairs(&[
             ("nodes", TABLE_2),
@@ -94,6 +95,7 @@ pub(super) fn now() -> Machine {
             ("disk.write_seek_us", TABLE_2),
             ("disk.bandwidth_bytes_per_s", TABLE_2),
             ("disk.channels", ONE_REQUEST),
+            ("disk.passovers", "requests in order of arrival (IOPADS 1997, section 5)"),
         ]),
     }
 }
@@ -128,6 +130,7 @@ pub(super) fn cards2003() -> Machine {
             write_seek: us(11_130.0),
             bandwidth: 4096.0 / 870e-6,
             channels: 1,
+            passovers: 2048,
         },
         sources: pairs(&[
             ("nodes", SECTION_5),
@@ -149,6 +152,7 @@ pub(super) fn cards2003() -> Machine {
             ("disk.write_seek_us", "as reads"),
             ("disk.bandwidth_bytes_per_s", sequential),
             ("disk.channels", "one SCSI disk, no tagged queue"),
+            ("disk.passovers", "ELEVATOR_LINUS of Linux 2.4, reads; Linux 2.2 sorts as well"),
         ]),
     }
 }
@@ -178,6 +182,7 @@ pub(super) fn sios1999() -> Machine {
             write_seek: us(13_000.0),
             bandwidth: 12.0 * MB,
             channels: 1,
+            passovers: 0,
         },
         sources: pairs(&[
             ("nodes", CDD),
@@ -199,6 +204,7 @@ pub(super) fn sios1999() -> Machine {
             ("disk.write_seek_us", TYPICAL_DISK_1999),
             ("disk.bandwidth_bytes_per_s", TYPICAL_DISK_1999),
             ("disk.channels", "one request at a time"),
+            ("disk.passovers", "arrays write and read in order of arrival here"),
         ]),
     }
 }
