@@ -47,8 +47,8 @@ pub struct Costs {
 }
 
 /// An NVMe disk and a network of 25 Gbit/s. The first blocks from peers have often waited for the disk: they have to outnumber the nominal one.
-const NOMINAL_OWN: Nominal = Nominal { ns: 2_000.0, blocks: 50.0 };
-const NOMINAL_PEER: Nominal = Nominal { ns: 45_000.0, blocks: 50.0 };
+const NOMINAL_OWN: Nominal = Nominal { ns: 2_000.0, blocks: 10.0 };
+const NOMINAL_PEER: Nominal = Nominal { ns: 45_000.0, blocks: 10.0 };
 const NOMINAL_DISK: Nominal = Nominal { ns: 130_000.0, blocks: 0.0 };
 /// A disk that takes so many times as long as a peer is slow.
 const SLOW_DISK: f64 = 4.0;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 /// Blocks of a class after which an earlier one counts half.
 const HALF_LIFE: f64 = 2_000.0;
 /// The share of the blocks that are taken for the fast ones.
-const FAST: f64 = 0.1;
+const FAST: f64 = 0.02;
 /// What takes so many times as long as the fast ones waited for something else.
 const WAITED: f64 = 4.0;
 /// Of the weight at a time: what was before counts nothing then.
