@@ -40,11 +40,12 @@ fn a_run_without_faults_costs_little() {
     assert_eq!(summary.costs.keys().collect::<Vec<_>>(), [&Kind::Cold, &Kind::Quiet, &Kind::Log]);
 }
 
-/// Nodes wait at homes for a fetch on behalf of all, and tell replicas from only copies: of what is drawn no volume has such a policy.
+/// Nodes wait at homes for a fetch on behalf of all, and tell replicas from only copies, or move only copies to homes: of what is drawn no volume has such
+/// a policy.
 #[test]
-fn a_policy_with_homes_that_fetch_for_others_keeps_what_is_promised() {
+fn a_policy_that_tells_replicas_from_only_copies_keeps_what_is_promised() {
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-    for policy in ["single", "single ask=home admit=1"] {
+    for policy in ["single", "single ask=home admit=1", "local"] {
         let choice = cards_user_policy::Choice::new(policy).expect("a policy of this name");
         let overrides = Overrides { policy: Some(choice), ..Overrides::default() };
         let summary = run_seeds(1..=SEEDS / 2, jobs, &|options| overrides.apply(options), &|_| {});

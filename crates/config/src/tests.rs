@@ -288,7 +288,7 @@ fn limits_that_cannot_work_are_named() {
 #[test]
 fn coherence_is_not_left_to_a_policy_that_tells_nobody() {
     let policy = "policy = { name = \"hscc\", depth = 2 }";
-    for silent in ["rd", "single", "auto", "chaos"] {
+    for silent in ["rd", "single", "local", "auto", "chaos"] {
         let written = format!("policy = \"{silent}\"");
         refused(
             policy,

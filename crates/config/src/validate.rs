@@ -43,9 +43,9 @@ const NAME_BYTES_MAX: usize = 64;
 const CLIENTS_MAX: usize = 4096;
 /// Most names of the web listener.
 const WEB_HOSTS_MAX: usize = 64;
-/// Policies that do not see to it that copies of a written block are dropped: RD's operations are all void (CARD-2), `single` leaves that to
-/// the locks, and `chaos` tells anybody anything.
-const TELL_NOBODY: [&str; 4] = ["rd", "single", "auto", "chaos"];
+/// Policies that do not see to it that copies of a written block are dropped: RD's operations are all void (CARD-2), `single` and `local`
+/// leave that to the locks, and `chaos` tells anybody anything.
+const TELL_NOBODY: [&str; 5] = ["rd", "single", "local", "auto", "chaos"];
 
 pub(super) fn validate(config: &Config) -> Result<(), Problem> {
     name("cluster", &config.cluster)?;

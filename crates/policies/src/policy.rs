@@ -8,12 +8,14 @@ mod chaos;
 mod comparators;
 mod demote;
 mod directory;
+mod early;
 mod gms;
 mod greedy;
 mod hdc;
 mod hints;
 mod hosted;
 mod hscc;
+mod local;
 mod nchance;
 mod rd;
 mod single;
@@ -99,6 +101,7 @@ pub const fn registry() -> &'static [Entry] {
         gms::ENTRY,
         demote::ENTRY,
         single::ENTRY,
+        local::ENTRY,
         auto::ENTRY,
         chaos::ENTRY,
         single_copy::PAFS,

@@ -16,8 +16,6 @@
 //!
 //! Unfit where all nodes are equally busy and share nothing: blocks go round that nobody reads again.
 
-mod early;
-
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -25,9 +23,9 @@ use cards_core::policy::{Answer, Asker, Context, Delivery, Eviction, Offer, Poli
 use cards_core::{BlockId, NodeId, Note};
 
 use super::directory::{Directory, GONE};
+use super::early::Early;
 use super::words::{INVALIDATE, class};
 use super::{Build, Entry, Parameter, greedy};
-use early::Early;
 
 /// Kind of a [`Note`]: the sender's copy goes to the node that the value names.
 const MOVED: u8 = 1;

@@ -11,6 +11,7 @@ mod gms;
 mod greedy;
 mod hdc;
 mod hints;
+mod local;
 mod nchance;
 mod retained;
 mod single;

@@ -43,6 +43,7 @@ fn every_policy_returns_the_right_bytes_under_pressure() {
         ("hdc", "computer"),
         ("single", "computer"),
         ("single ask=home", "network"),
+        ("local", "computer"),
     ] {
         let dir = scratch();
         let mut disk = Disk::file(&image(dir.path(), "disk.img"));

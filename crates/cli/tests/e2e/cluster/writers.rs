@@ -53,7 +53,7 @@ fn a_remote_writer_is_seen_at_the_disk() {
 /// Clients of three nodes write the same blocks again and again; what is flushed at one is read at all.
 #[test]
 fn clients_of_all_nodes_write_one_volume() {
-    for policy in ["rd", "hscc", "hdc", "nchance", "single"] {
+    for policy in ["rd", "hscc", "hdc", "nchance", "single", "local"] {
         let dir = scratch();
         let mut disk = Disk::file(&image(dir.path(), "disk.img"));
         disk.policy = policy.into();
