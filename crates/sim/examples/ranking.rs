@@ -49,7 +49,7 @@ const LOADS: [Load; 13] = [
 const MACHINES: [&str; 3] = ["lan25", "lan10-cloud", "cards2003"];
 
 /// With its replacement.
-const POLICIES: [(&str, Replacement); 18] = [
+const POLICIES: [(&str, Replacement); 20] = [
     ("rd", Replacement::Lru),
     ("greedy", Replacement::Lru),
     ("nchance", Replacement::Lru),
@@ -58,6 +58,7 @@ const POLICIES: [(&str, Replacement); 18] = [
     ("single ask=home", Replacement::Lru),
     ("single", Replacement::Lru),
     ("single admit=1", Replacement::Lru),
+    ("local", Replacement::Lru),
     ("rd", Replacement::S3Fifo),
     ("greedy", Replacement::S3Fifo),
     ("nchance", Replacement::S3Fifo),
@@ -66,6 +67,7 @@ const POLICIES: [(&str, Replacement); 18] = [
     ("single ask=home", Replacement::S3Fifo),
     ("single", Replacement::S3Fifo),
     ("single admit=1", Replacement::S3Fifo),
+    ("local", Replacement::S3Fifo),
     ("auto", Replacement::Lru),
     ("auto", Replacement::S3Fifo),
 ];
