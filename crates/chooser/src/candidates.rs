@@ -7,8 +7,11 @@ use cards_policies::policy::START;
 /// Asks no other node.
 pub(crate) const ALONE: &str = "rd";
 
+/// Has a copy at each reader. Tried only where the disk is fast: on slow ones its shadow looks better than the policy is.
+pub(crate) const LOCAL: &str = "local";
+
 /// Policies that are tried: each is the fastest for some load, and no other one is nearly as fast there.
-pub const CANDIDATES: [&str; 8] = [
+pub const CANDIDATES: [&str; 9] = [
     START,
     "hscc homes=run ask=measured",
     ALONE,
@@ -17,6 +20,7 @@ pub const CANDIDATES: [&str; 8] = [
     "single admit=1",
     "nchance",
     "hscc homes=run",
+    LOCAL,
 ];
 
 /// Blocks that a shadow's smallest cache has at least, if it has them.

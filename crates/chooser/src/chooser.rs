@@ -185,7 +185,10 @@ impl Chooser {
         let (best, surplus) = self
             .candidates
             .iter()
-            .map(|candidate| candidate.surplus(change_ns))
+            .map(|candidate| match costs.suits(candidate.policy) {
+                true => candidate.surplus(change_ns),
+                false => f64::NEG_INFINITY,
+            })
             .enumerate()
             .max_by(|(_, one), (_, other)| one.total_cmp(other))?;
         if surplus <= 0.0 || best == self.current {
@@ -218,7 +221,7 @@ impl Chooser {
         self.windows > 0
     }
 
-    /// All candidates, the best one first.
+    /// All candidates that may be chosen, the best one first.
     #[must_use]
     pub fn standings(&self) -> Vec<Standing> {
         let standing = |(number, candidate): (usize, &Candidate)| Standing {
@@ -226,7 +229,9 @@ impl Chooser {
             mean: Duration::from_nanos(candidate.mean as u64),
             in_force: number == self.current,
         };
-        let mut all: Vec<Standing> = self.candidates.iter().enumerate().map(standing).collect();
+        let is_listed = |of: &Standing| of.in_force || self.costs.suits(of.policy);
+        let mut all: Vec<Standing> =
+            self.candidates.iter().enumerate().map(standing).filter(is_listed).collect();
         all.sort_by_key(|standing| standing.mean);
         all
     }

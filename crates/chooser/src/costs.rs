@@ -5,7 +5,7 @@ use std::time::Duration;
 use cards_core::Origin;
 use cards_policies::policy::START;
 
-use crate::candidates::ALONE;
+use crate::candidates::{ALONE, LOCAL};
 use crate::times::{Nominal, Times};
 
 /// Times of blocks that clients have read, by where they came from. The last ones count most.
@@ -52,6 +52,8 @@ const NOMINAL_PEER: Nominal = Nominal { ns: 45_000.0, blocks: 10.0 };
 const NOMINAL_DISK: Nominal = Nominal { ns: 130_000.0, blocks: 0.0 };
 /// A disk that takes so many times as long as a peer is slow.
 const SLOW_DISK: f64 = 4.0;
+/// Nanoseconds in which flash memory answers, and no spindle: where peers wait for a spindle, it is not slow beside them.
+const FLASH: f64 = 500_000.0;
 /// Of the time of a block from a peer, the question's part.
 const QUESTION: f64 = 0.3;
 
@@ -108,9 +110,19 @@ impl Costs {
     /// home that knows nothing is dear. Trials of homes (`ask=measured`) are dear there, too, in ways that shadows do not see, which do one
     /// thing at a time: so a policy with trials would not be left for one without.
     pub(crate) fn beginning(&self) -> &'static str {
-        match self.idle_disk < SLOW_DISK * (self.own + self.hop + self.block) {
+        match self.has_fast_disk() {
             true => ALONE,
             false => START,
         }
+    }
+
+    /// Whether a policy may be chosen.
+    pub(crate) fn suits(&self, policy: &str) -> bool {
+        policy != LOCAL || self.has_fast_disk() && self.idle_disk < FLASH
+    }
+
+    /// An idle disk is not much slower than a peer.
+    fn has_fast_disk(&self) -> bool {
+        self.idle_disk < SLOW_DISK * (self.own + self.hop + self.block)
     }
 }

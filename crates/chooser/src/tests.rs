@@ -74,6 +74,19 @@ fn every_candidate_runs_and_the_first_is_what_volumes_begin_with() {
 }
 
 #[test]
+fn a_copy_at_each_reader_is_for_fast_disks() {
+    let suits = |policy, disk| costs(2, 45, disk).suits(policy);
+    assert!(suits("local", 130) && !suits("local", 800));
+    assert!(CANDIDATES.iter().filter(|policy| **policy != "local").all(|policy| suits(policy, 800)));
+    let listed = |disk| {
+        let mut chooser = Chooser::new(&cluster(2, 16), None);
+        chooser.set_costs(costs(2, 45, disk));
+        chooser.standings().iter().any(|standing| standing.policy == "local")
+    };
+    assert!(listed(130) && !listed(800));
+}
+
+#[test]
 fn what_is_bad_is_replaced_and_the_choice_stays() {
     let mut chooser = Chooser::new(&cluster(4, 200), Some("rd"));
     chooser.set_costs(costs(2, 50, 2_000));
