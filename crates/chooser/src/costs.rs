@@ -47,9 +47,11 @@ pub struct Costs {
 }
 
 /// An NVMe disk and a network of 25 Gbit/s. The first blocks from peers have often waited for the disk: they have to outnumber the nominal one.
-const NOMINAL_OWN: Nominal = Nominal { ns: 2_000.0, blocks: 10.0 };
-const NOMINAL_PEER: Nominal = Nominal { ns: 45_000.0, blocks: 10.0 };
-const NOMINAL_DISK: Nominal = Nominal { ns: 130_000.0, blocks: 0.0 };
+const NOMINAL_OWN: Nominal = Nominal { ns: 2_000.0, blocks: 50.0, fast: 0.1 };
+const NOMINAL_PEER: Nominal = Nominal { ns: 45_000.0, blocks: 50.0, fast: 0.1 };
+const NOMINAL_DISK: Nominal = Nominal { ns: 130_000.0, blocks: 0.0, fast: 0.1 };
+/// Beside a slow disk that sorts its queue nine of ten blocks from peers may have waited for it.
+const PEER_OF_SPINDLE: Nominal = Nominal { blocks: 10.0, fast: 0.02, ..NOMINAL_PEER };
 /// A disk that takes so many times as long as a peer is slow.
 const SLOW_DISK: f64 = 4.0;
 /// Nanoseconds in which flash memory answers, and no spindle: where peers wait for a spindle, it is not slow beside them.
@@ -82,9 +84,9 @@ impl Costs {
     #[must_use]
     pub fn of(classes: &Classes) -> Self {
         let own = classes.own.typical(NOMINAL_OWN);
-        let peer = classes.peer.typical(NOMINAL_PEER);
         let disk = classes.disk.mean().unwrap_or(NOMINAL_DISK.ns);
         let idle_disk = classes.disk.typical(NOMINAL_DISK);
+        let peer = classes.peer.typical(if idle_disk < FLASH { NOMINAL_PEER } else { PEER_OF_SPINDLE });
         Self { idle_disk, ..Self::between(own, peer.max(own), disk) }
     }
 

@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 
 /// Blocks of a class after which an earlier one counts half.
 const HALF_LIFE: f64 = 2_000.0;
-/// The share of the blocks that are taken for the fast ones.
-const FAST: f64 = 0.02;
 /// What takes so many times as long as the fast ones waited for something else.
 const WAITED: f64 = 4.0;
 /// Of the weight at a time: what was before counts nothing then.
@@ -19,6 +17,8 @@ pub(crate) struct Nominal {
     pub(crate) ns: f64,
     /// It counts as so many.
     pub(crate) blocks: f64,
+    /// The share of the blocks that are taken for the fast ones.
+    pub(crate) fast: f64,
 }
 
 /// Of some blocks.
@@ -75,11 +75,12 @@ impl Times {
     /// The mean of those that waited for nothing else. A nominal time counts as some of them, or stands for what is not known.
     pub(crate) fn typical(&self, nominal: Nominal) -> f64 {
         let weight = if self.intervals.is_empty() { self.now } else { nominal.blocks * self.now };
+        let share = nominal.fast;
         let nominal = Mean { weight, sum_ns: weight * nominal.ns };
         let known = self.intervals.values().copied().chain([nominal]).filter(|of| of.weight > 0.0);
         let mut all: Vec<Mean> = known.collect();
         all.sort_by(|one, other| one.mean_ns().total_cmp(&other.mean_ns()));
-        let mut fast = all.iter().map(|of| of.weight).sum::<f64>() * FAST;
+        let mut fast = all.iter().map(|of| of.weight).sum::<f64>() * share;
         let quick = all.iter().find(|of| {
             fast -= of.weight;
             fast <= 0.0
