@@ -45,10 +45,10 @@ fn a_run_without_faults_costs_little() {
 #[test]
 fn a_policy_that_tells_replicas_from_only_copies_keeps_what_is_promised() {
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-    for policy in ["single", "single ask=home admit=1", "local"] {
+    for policy in ["single", "single ask=home admit=1", "single ask=home answers=1", "local"] {
         let choice = cards_user_policy::Choice::new(policy).expect("a policy of this name");
         let overrides = Overrides { policy: Some(choice), ..Overrides::default() };
-        let summary = run_seeds(1..=SEEDS / 2, jobs, &|options| overrides.apply(options), &|_| {});
+        let summary = run_seeds(1..=SEEDS / 4, jobs, &|options| overrides.apply(options), &|_| {});
         if let Some((seed, failure)) = summary.failed {
             panic!(
                 "seed {seed}: {failure}\nreplay: cargo run --profile sim -p cards-check -- --seed {seed} --policy '{policy}' --verbose"
@@ -79,7 +79,7 @@ fn mirrors_lose_and_repeat_nothing_and_nothing_stale_is_read() {
 #[test]
 fn what_a_driver_of_mirrors_does_wrong_is_found() {
     for (mistake, seed) in [
-        (DriverMistake::IgnoreOrigins, 124),
+        (DriverMistake::IgnoreOrigins, 567),
         (DriverMistake::IgnoreRight, 1),
         (DriverMistake::ForgetAcquainted, 85),
         (DriverMistake::ForgetLife, 329),

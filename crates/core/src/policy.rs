@@ -79,6 +79,18 @@ pub trait Policy: Send {
         false
     }
 
+    /// Which other node answers, in this one's place, a read of a block that is here or being fetched: one that has it as well, or is
+    /// receiving it. Asked of a read that comes from its requester directly.
+    fn relieved(&self, _cx: &View<'_>, _block: BlockId, _asker: Asker) -> Option<NodeId> {
+        None
+    }
+
+    /// Whether a read that another node has sent on to this one may wait for the fetch that is under way here whatever the nodes' numbers, since
+    /// that node sees to it that none waits in a circle.
+    fn vouched(&self, _cx: &View<'_>, _block: BlockId, _asker: Asker) -> bool {
+        false
+    }
+
     /// A block that was missing has come and is cached.
     fn filled(&mut self, _cx: &mut Context<'_>, _block: BlockId, _delivery: Delivery) {}
 

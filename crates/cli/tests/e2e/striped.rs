@@ -207,7 +207,13 @@ fn volumes_over_several_disks_are_read_whole_with_policies_that_keep_one_copy() 
     let mut cluster = cluster_by(plan.cache("32M"), None);
     make(&mut cluster, 3, "raid0", "120M");
     fill(&cluster.export(1, "data"), 0..SIZE, 20);
-    for policy in ["single ask=home", "single ask=home admit=0", "single admit=1 weigh=10", "auto"] {
+    for policy in [
+        "single ask=home",
+        "single ask=home answers=1",
+        "single ask=home admit=0",
+        "single admit=1 weigh=10",
+        "auto",
+    ] {
         at(&mut cluster, 1, &["policy", "set", "data", policy]).ok();
         (2..=3).for_each(|number| cluster.export(number, "data").check_all(20));
         let failed: Vec<u64> = (1..=3)

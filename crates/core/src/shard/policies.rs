@@ -51,6 +51,19 @@ impl Shard {
             .is_some_and(|volume| volume.policy.fetches_for(&view!(self, volume, &self.cache), block, asker))
     }
 
+    /// Whom the volume's policy has answer in this node's place, see [`Policy::relieved`].
+    pub(super) fn policy_relieved(&self, block: BlockId, asker: Asker) -> Option<NodeId> {
+        let volume = self.volumes.get(&block.volume)?;
+        volume.policy.relieved(&view!(self, volume, &self.cache), block, asker)
+    }
+
+    /// Whether who has sent the read here sees to it that no nodes wait in a circle, see [`Policy::vouched`].
+    pub(super) fn policy_vouches(&self, block: BlockId, asker: Asker) -> bool {
+        self.volumes
+            .get(&block.volume)
+            .is_some_and(|volume| volume.policy.vouched(&view!(self, volume, &self.cache), block, asker))
+    }
+
     /// Whether the volume's policy lets the oldest replica go; those of a volume that is no more do.
     pub(super) fn replica_goes(&self, volume: PgId, ages: Ages) -> bool {
         self.volumes

@@ -53,12 +53,11 @@ impl Shard {
             // The primary knows whether it may: this node's list may be of before the requester came.
             return self.to_primary(block, asker);
         }
-        if matches!(freshness, Freshness::Fresh(_) | Freshness::Leaving(_)) {
-            return Route::Served;
-        }
-        let waits = self.fetches.is_under_way(block) && !own && self.fetches_for(block, asker, freshness);
-        if waits || self.joins(block, asker) {
-            return Route::Joins;
+        let is_here = matches!(freshness, Freshness::Fresh(_) | Freshness::Leaving(_));
+        let waits = || self.fetches.is_under_way(block) && !own && self.fetches_for(block, asker, freshness);
+        if is_here || waits() || self.joins(block, asker) {
+            let here = if is_here { Route::Served } else { Route::Joins };
+            return self.relieved(block, asker).map_or(here, |node| Route::Asks { node, from_disk: false });
         }
         let onward = self.onward(block, asker);
         match freshness {
@@ -101,9 +100,21 @@ impl Shard {
         if asker.hops >= HOPS || asker.failed {
             return None;
         }
-        let named = self.policy_route(block, asker)?;
-        let may_answer = self.is_up(named) && self.allows(block.volume, named);
-        (named != self.config.node && named != asker.requester && may_answer).then_some(named)
+        self.policy_route(block, asker).filter(|&named| self.may_be_asked(named, block, asker))
+    }
+
+    /// Who answers in this node's place, if that node can be asked.
+    fn relieved(&self, block: BlockId, asker: Asker) -> Option<NodeId> {
+        let is_direct = asker.via == asker.requester && asker.via != self.config.node && asker.hops == 0;
+        if !is_direct || asker.failed {
+            return None;
+        }
+        self.policy_relieved(block, asker).filter(|&node| self.may_be_asked(node, block, asker))
+    }
+
+    fn may_be_asked(&self, node: NodeId, block: BlockId, asker: Asker) -> bool {
+        let is_other = node != self.config.node && node != asker.requester;
+        is_other && self.is_up(node) && self.allows(block.volume, node)
     }
 
     /// Whether the policy has another node's read wait for a fetch of this node's, or begin one for those that ask next: one that has not asked that node, which might wait in turn, and
@@ -131,14 +142,15 @@ impl Shard {
     }
 
     /// Whether a read waits for the fetch of the block that is under way. Waiting for one another in a circle would end with
-    /// a timeout: nodes wait for the primary and for those of lower numbers only, and for none that has no slot, since those may be
-    /// taken by what waits here. If the policy has nodes wait at a home whatever their numbers, that home, which they have asked, waits for none of
-    /// them: not even for the last writer, to which the primary may have sent its question on.
+    /// a timeout: nodes wait for the primary, for those of lower numbers, and where a policy vouches for it; and for none that has no slot, since
+    /// those may be taken by what waits here. If the policy has nodes wait at a home whatever their numbers, that home, which they have asked,
+    /// waits for none of them: not even for the last writer, to which the primary may have sent its question on. Nor does any other node, since
+    /// that home may have the last writer wait for this very node.
     fn joins(&self, block: BlockId, asker: Asker) -> bool {
         let may_park = self.config.park
-            && self.config.node < asker.requester
+            && (self.config.node < asker.requester || self.policy_vouches(block, asker))
             && self.may_hold(block.volume)
-            && !(self.fetches.has_asked(block, asker.requester)
+            && !((self.fetches.has_asked(block, asker.requester) || asker.failed)
                 && self.policy_has_fetches_for_others(block.volume));
         let always = asker.via == self.config.node || self.primary(block.volume).is_some();
         self.fetches.has_slot(block).is_some_and(|has_slot| always || may_park && has_slot)

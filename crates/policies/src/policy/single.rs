@@ -13,6 +13,9 @@
 //! same time, as in the weighted LRU of Dahlin, put between two queues. K is what a disk costs more than a peer over what a peer costs more
 //! than the node's own memory, as measured.
 //!
+//! Where many read a block at about the same time, the home answers the first few (`answers=4`) and sends each of the others to one that is receiving
+//! it, which passes it on: the home's link is not what all wait for.
+//!
 //! The home is asked where that pays, by what blocks have cost lately, as `hscc ask=measured` does, and always where a disk costs much more than a peer
 //! (`ask=measured`). What is read past the home stays with its reader and with the primary.
 //!
@@ -24,6 +27,8 @@
 //!
 //! Unfit where most reads repeat at one node and a peer is not much faster than the disk: each first read goes by the home.
 
+mod receivers;
+
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -32,6 +37,7 @@ use cards_core::policy::{
 };
 use cards_core::{BlockId, Duration, Instant, NodeId, Note, STRIPE_BLOCKS, Source};
 
+use self::receivers::Receivers;
 use super::hscc::costs::Costs;
 use super::typical::Typical;
 use super::words::{class, note};
@@ -110,6 +116,8 @@ struct Single {
     ahead: Option<BlockId>,
     /// At the primary: blocks that readers have asked for past the home, and that are being read.
     direct: BTreeSet<BlockId>,
+    /// At the home: who asks at the same time.
+    receivers: Receivers,
 }
 
 /// The first block of a run, whose home is that of all: a request of several blocks goes to few nodes.
@@ -202,7 +210,9 @@ impl Policy for Single {
     fn route(&self, cx: &View<'_>, block: BlockId, asker: Asker) -> Option<NodeId> {
         let home = self.home(cx, block);
         match home == cx.me() {
-            true => Self::holder(cx, block).filter(|&holder| holder != asker.requester),
+            true => Self::holder(cx, block).filter(|&node| ![asker.requester, asker.via].contains(&node)),
+            // What the home has taken this node to have.
+            false if asker.via == home && asker.requester != home => Some(home),
             false => (asker.via == cx.me() && self.home_pays(cx, block)).then_some(home),
         }
     }
@@ -217,9 +227,32 @@ impl Policy for Single {
         ![cx.disk_node(), self.home(cx, block)].contains(&asker.requester) && !is_known()
     }
 
+    fn relieved(&self, cx: &View<'_>, block: BlockId, asker: Asker) -> Option<NodeId> {
+        let is_here = self.home(cx, block) == cx.me();
+        is_here
+            .then(|| self.receivers.next(block, asker.requester, cx.now(), |node| cx.is_up(node)))
+            .flatten()
+    }
+
+    /// The home sends nobody to one that has asked later, and waits for none that it has sent on.
+    fn vouched(&self, cx: &View<'_>, block: BlockId, asker: Asker) -> bool {
+        let home = self.home(cx, block);
+        let has_come_back = home == cx.me() && asker.via != asker.requester;
+        has_come_back || asker.via == home && ![cx.me(), asker.requester].contains(&home)
+    }
+
     fn asked(&mut self, cx: &mut Context<'_>, block: BlockId, asker: Asker, to: Option<NodeId>) {
         if let Some(costs) = self.costs.as_mut().filter(|_| asker.via == cx.me()) {
             costs.asked(block, false);
+        }
+        if asker.requester != cx.me() && !asker.failed && self.home(cx, block) == cx.me() {
+            match asker.via == asker.requester {
+                true => {
+                    self.receivers.make_places(cx.capacity().0);
+                    self.receivers.asked(block, asker.requester, to, cx.now(), |node| cx.is_up(node));
+                }
+                false => self.receivers.sent_back(block, asker.requester, to),
+            }
         }
         // Nobody else knows where it will be: it stays here, for those that ask next.
         let is_direct = asker.via == asker.requester && asker.requester != self.home(cx, block);
@@ -229,7 +262,9 @@ impl Policy for Single {
             }
             self.direct.insert(block);
         }
-        if asker.requester != cx.me() && Self::holder(cx, block) == Some(asker.requester) {
+        if asker.via != cx.me()
+            && Self::holder(cx, block).is_some_and(|node| [asker.requester, asker.via].contains(&node))
+        {
             Self::set_holder(cx, block, None);
         }
         if !cx.may_hold() && asker.via == asker.requester && asker.requester != cx.me() {
@@ -404,6 +439,11 @@ pub(super) const ENTRY: Entry = Entry {
             meaning: "when a reader keeps a replica: 0 (never), 1 (at its first remote read of the block) or 2 (at the second)",
         },
         Parameter {
+            name: "answers",
+            default: "4",
+            meaning: "how many readers of a block at about the same time its home answers, 1 to 255; it sends others to one of those before them",
+        },
+        Parameter {
             name: "ask",
             default: "measured",
             meaning: "who is asked for a missing block: measured (home or primary, by what that has cost lately) or home (always)",
@@ -436,6 +476,9 @@ pub(super) const ENTRY: Entry = Entry {
             passing: VecDeque::new(),
             ahead: None,
             direct: BTreeSet::new(),
+            receivers: arguments.parse_with("answers", "a number from 1 to 255", |v| {
+                v.parse().ok().filter(|&answers| answers > 0).map(Receivers::new)
+            })?,
             seen: None,
             absent: BTreeMap::new(),
             peer: Typical::default(),
@@ -458,6 +501,7 @@ mod tests {
             passing: VecDeque::new(),
             ahead: None,
             direct: BTreeSet::new(),
+            receivers: Receivers::new(4),
             absent: BTreeMap::new(),
             peer: Typical::default(),
             disk: Typical::default(),

@@ -41,8 +41,8 @@ impl Shard {
         let freshness = self.freshness(block);
         let route = self.route(block, asker, freshness);
         match freshness {
-            // A use; the policy may have it otherwise.
-            Freshness::Fresh(slot) if route == Route::Served => {
+            // A use, also if another node answers; the policy may have it otherwise.
+            Freshness::Fresh(slot) if !matches!(route, Route::Fails(_)) => {
                 self.cache.mark(slot, Mark::READ, true);
                 self.touch(slot);
             }
