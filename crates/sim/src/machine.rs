@@ -55,6 +55,10 @@ pub struct Machine {
     /// Startup of a copy between the memories of two nodes (or of a message that carries a block).
     #[serde(rename = "remote_copy_us", with = "units::microseconds")]
     pub remote_copy: Duration,
+    /// Blocks that follow each other are asked for, and sent, in one message of so many bytes at most, if that is at the same time. Zero: each
+    /// has a message of its own.
+    #[serde(default)]
+    pub message_bytes: u32,
     /// Work of a node for each request it serves to another, besides startups.
     #[serde(rename = "service_us", with = "units::microseconds")]
     pub service: Duration,

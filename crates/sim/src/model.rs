@@ -228,6 +228,18 @@ impl Model {
         self.wire(sent.0, from, to, MESSAGE_BYTES + bytes)
     }
 
+    /// More of the message that the node has sent last, to the same node: only its bytes cost. Zero: another block is asked for.
+    pub fn send_more(&mut self, now: Instant, from: u16, to: u16, bytes: u64) -> Instant {
+        let sent = self.cpu(now.0, from, over(bytes, self.costs.sender_byte));
+        self.traffic.bytes_moved += bytes;
+        self.carry(sent.0, from, to, bytes)
+    }
+
+    /// More of the last message has arrived.
+    pub fn receive_more(&mut self, now: Instant, at: u16, bytes: u64) -> Instant {
+        self.cpu(now.0, at, over(bytes, self.costs.receiver_byte))
+    }
+
     /// A message has arrived: the receiver's half of its startup. Returns when it can be acted upon.
     pub fn receive(&mut self, now: Instant, at: u16) -> Instant {
         self.cpu(now.0, at, self.costs.half_remote_port)
@@ -273,9 +285,13 @@ impl Model {
         Instant(self.nodes[usize::from(at)].compute.serve(now.0, nanos(work)))
     }
 
-    /// Bytes on the links of both ends.
+    /// A message on the links of both ends.
     fn wire(&mut self, now: u64, from: u16, to: u16, bytes: u64) -> Instant {
         self.traffic.messages += 1;
+        self.carry(now, from, to, bytes)
+    }
+
+    fn carry(&mut self, now: u64, from: u16, to: u16, bytes: u64) -> Instant {
         let time = over(bytes, self.costs.network_byte);
         self.traffic.links_busy = self.traffic.links_busy.saturating_add(time.saturating_mul(2));
         let begin = now.max(self.nodes[usize::from(from)].sends.free);

@@ -63,6 +63,32 @@ fn a_fleet_reads_a_slow_origin_about_once() {
     assert!(busy_s("rd", 1024) > 1.5 * once, "a plain remote disk reads it more than once");
 }
 
+/// Fifty nodes read a volume at the same time: those that receive it pass it on, and nobody waits in a circle, however little the homes do themselves.
+#[test]
+fn a_crowd_is_not_as_slow_as_the_links_of_homes() {
+    let go = |policy: &str, machine: &str| {
+        let setup = Setup {
+            nodes: 50,
+            block_bytes: 65_536,
+            cache_blocks: vec![256],
+            replacement: Replacement::S3Fifo,
+            coherence: Coherence::Confirmed,
+            timing: Timing::Trace,
+            ..Setup::new(Library::default().find(machine).unwrap().clone(), policy)
+        };
+        let trace = "gen:fleet:nodes=50,bytes=64MiB";
+        let options = Options { block_bytes: Some(65_536), ..Options::default() };
+        run(&setup, trace, open(trace, &options).unwrap().as_mut(), &mut ()).unwrap()
+    };
+    for machine in ["lan25", "lan10-cloud"] {
+        let homes = go("single ask=home answers=255", machine).simulated_s;
+        for answers in [1, 4] {
+            let crowd = go(&format!("single ask=home answers={answers}"), machine).simulated_s;
+            assert!(crowd < homes / 2.0, "{machine}, answers={answers}: {crowd} s, {homes} s");
+        }
+    }
+}
+
 #[test]
 fn a_report_says_what_was_in_force_and_two_runs_agree() {
     let run = || go("gen:oltp:requests=40k,bytes=32MiB", "lan25", "auto", (4, 212, 8192));

@@ -89,6 +89,22 @@ fn blocks_queue_for_a_link() {
     us(report.network_busy * report.simulated_s * 1e6, busy);
 }
 
+/// Three blocks are asked for in one message, and come in two: the third is one too many.
+#[test]
+fn blocks_that_follow_each_other_share_messages() {
+    let took = |message_blocks: u32| {
+        let mut setup = Setup { warm_up: WarmUp::Requests(3), ..setup("rd", 3, 50) };
+        setup.machine.message_bytes = message_blocks * BLOCK;
+        let at_the_disk_node = reads(0, [5, 6, 7]);
+        let report =
+            go(&setup, &a_second_apart(&[&at_the_disk_node[..], &[request(1, Op::Read, 5, 3)]].concat()));
+        report.read_mean_us
+    };
+    // The disk node is at all three: it takes a question in, serves it, and sends the block.
+    us(took(0), 5.0 + 100.0 + 3.0 * (5.0 + 7.0 + 10.0) + 100.0 + 10.0 + COPY);
+    us(took(2), 5.0 + 100.0 + (5.0 + 3.0 * 7.0 + 2.0 * 10.0) + 100.0 + 10.0 + COPY);
+}
+
 #[test]
 fn processes_do_their_requests_in_order_one_at_a_time() {
     let both = |node: u16| reads(node, 100 * u64::from(node)..100 * u64::from(node) + 10);

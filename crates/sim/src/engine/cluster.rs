@@ -6,6 +6,7 @@
 mod choice;
 mod network;
 mod requests;
+mod run;
 mod steps;
 mod window;
 
@@ -24,6 +25,7 @@ use cards_user_policy::{Module, Modules};
 
 use self::choice::Choice;
 use self::requests::{PART_BITS, Pending};
+use self::run::Run;
 use self::steps::Steps;
 use self::window::CommandWindow;
 use super::{Counts, Engine};
@@ -49,6 +51,8 @@ pub struct Cluster {
     writes: u64,
     window: CommandWindow,
     steps: Steps,
+    /// By node: what it sends.
+    runs: Vec<Run>,
     /// Who chooses the policy, if that is `auto`.
     choice: Option<Choice>,
     /// Requests so far, with serial timing: what policies take for milliseconds.
@@ -65,6 +69,8 @@ pub enum ClusterEvent {
         from: u16,
         /// What it says.
         message: Message,
+        /// It has come with the one before.
+        follows: bool,
     },
     /// A disk is done.
     DiskDone {
@@ -144,6 +150,7 @@ impl Cluster {
             writes: 0,
             window: CommandWindow::new(setup.nodes),
             steps: Steps::default(),
+            runs: vec![Run::default(); setup.nodes.into()],
             choice,
             requests: 0,
             setup: setup.clone(),
@@ -332,10 +339,10 @@ impl Engine for Cluster {
 
     fn event(&mut self, kernel: &mut Kernel<ClusterEvent>, event: ClusterEvent) {
         match event {
-            ClusterEvent::Arrive { to, from, message } => {
+            ClusterEvent::Arrive { to, from, message, follows } => {
                 self.under_way -= 1;
                 self.steps.crossed();
-                self.arrive(kernel, to, from, message);
+                self.arrive(kernel, (from, to), message, follows);
             }
             ClusterEvent::DiskDone { shard, op } => {
                 self.under_way -= 1;

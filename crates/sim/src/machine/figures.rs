@@ -34,6 +34,7 @@ impl Machine {
             ("remote_port_us", microseconds(self.remote_port), "us"),
             ("local_copy_us", microseconds(self.local_copy), "us"),
             ("remote_copy_us", microseconds(self.remote_copy), "us"),
+            ("message_bytes", binary(self.message_bytes.into(), 10), "KiB"),
             ("service_us", microseconds(self.service), "us"),
             ("staging_copies", self.staging_copies.to_string(), ""),
             ("staging_bandwidth_bytes_per_s", megabytes(self.staging_bandwidth), "MB/s"),

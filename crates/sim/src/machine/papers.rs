@@ -13,6 +13,8 @@ const NO_LATENCY: &str = "in the startups (IOPADS 1997, section 5)";
 const NO_SERVICE: &str = "not modelled in IOPADS 1997, section 5: copies go from memory to memory";
 const ONE_REQUEST: &str = "one request at a time (IOPADS 1997, section 5)";
 
+const ONE_BLOCK: &str = "a block is a message in the papers";
+
 const TABLE_1: &str = "Olaru and Tichy, CCGrid 2003, Table 1";
 const SECTION_5: &str = "Olaru and Tichy, CCGrid 2003, section 5";
 
@@ -63,6 +65,7 @@ pub(super) fn now() -> Machine {
         remote_port: us(100.0),
         local_copy: us(25.0),
         remote_copy: us(50.0),
+        message_bytes: 0,
         service: Duration::ZERO,
         staging_copies: 0,
         staging_bandwidth: 40.0 * MB,
@@ -86,6 +89,7 @@ pub(super) fn now() -> Machine {
             ("remote_port_us", TABLE_2),
             ("local_copy_us", TABLE_2),
             ("remote_copy_us", TABLE_2),
+            ("message_bytes", ONE_BLOCK),
             ("service_us", NO_SERVICE),
             ("staging_copies", NO_SERVICE),
             ("staging_bandwidth_bytes_per_s", NO_SERVICE),
@@ -120,6 +124,7 @@ pub(super) fn cards2003() -> Machine {
         remote_port: us(87.0),
         local_copy: Duration::ZERO,
         remote_copy: us(87.1),
+        message_bytes: 0,
         service: us(15.0),
         staging_copies: 2,
         staging_bandwidth: 4096.0 / 25e-6,
@@ -143,6 +148,7 @@ pub(super) fn cards2003() -> Machine {
             ("remote_port_us", network),
             ("local_copy_us", "in the bandwidth"),
             ("remote_copy_us", network),
+            ("message_bytes", ONE_BLOCK),
             ("service_us", TABLE_1),
             ("staging_copies", copies),
             ("staging_bandwidth_bytes_per_s", copies),
@@ -172,6 +178,7 @@ pub(super) fn sios1999() -> Machine {
         remote_port: us(100.0),
         local_copy: us(1.0),
         remote_copy: us(100.0),
+        message_bytes: 0,
         service: us(15.0),
         staging_copies: 2,
         staging_bandwidth: 150.0 * MB,
@@ -195,6 +202,7 @@ pub(super) fn sios1999() -> Machine {
             ("remote_port_us", TYPICAL_LINUX_2_2),
             ("local_copy_us", TYPICAL_1999),
             ("remote_copy_us", TYPICAL_LINUX_2_2),
+            ("message_bytes", ONE_BLOCK),
             ("service_us", "as cards2003"),
             ("staging_copies", "one at each end, as TCP has it"),
             ("staging_bandwidth_bytes_per_s", TYPICAL_1999),

@@ -34,11 +34,15 @@ impl Cluster {
             (_, Payload::None) => 0,
             _ => u64::from(self.setup.block_bytes),
         };
-        let at = match bytes {
-            0 => kernel.model.send(now, from, to.0),
-            bytes => kernel.model.send_data(now, from, to.0, bytes),
+        // One at a time, each has crossed before the next leaves.
+        let most = if self.setup.timing == Timing::Serial { 0 } else { kernel.model.machine().message_bytes };
+        let follows = self.runs[usize::from(from)].adds(kernel.now(), to, &message, bytes, most.into());
+        let at = match (follows, bytes) {
+            (true, bytes) => kernel.model.send_more(now, from, to.0, bytes),
+            (false, 0) => kernel.model.send(now, from, to.0),
+            (false, bytes) => kernel.model.send_data(now, from, to.0, bytes),
         };
-        kernel.at(at, ClusterEvent::Arrive { to: to.0, from, message });
+        kernel.at(at, ClusterEvent::Arrive { to: to.0, from, message, follows });
         // There are no bytes, so they need not wait for the link.
         if let Payload::Slot(slot) = payload {
             self.shards[shard as usize].unpin(slot);
@@ -58,7 +62,13 @@ impl Cluster {
         }
     }
 
-    pub(super) fn arrive(&mut self, kernel: &mut Kernel<ClusterEvent>, to: u16, from: u16, message: Message) {
+    pub(super) fn arrive(
+        &mut self,
+        kernel: &mut Kernel<ClusterEvent>,
+        (from, to): (u16, u16),
+        message: Message,
+        follows: bool,
+    ) {
         let shard = u32::from(to) * u32::from(self.setup.shards) + u32::from(message.shard);
         let now = kernel.now();
         let payload = if message.body.has_payload() {
@@ -76,9 +86,10 @@ impl Cluster {
             _ => u64::from(self.setup.block_bytes),
         };
         let serves = matches!(message.body, Body::Read { .. } | Body::Command { .. });
-        let mut ready = match bytes {
-            0 => kernel.model.receive(now, to),
-            bytes => kernel.model.receive_data(now, to, bytes),
+        let mut ready = match (follows, bytes) {
+            (true, bytes) => kernel.model.receive_more(now, to, bytes),
+            (false, 0) => kernel.model.receive(now, to),
+            (false, bytes) => kernel.model.receive_data(now, to, bytes),
         };
         if serves {
             let service = kernel.model.machine().service;
