@@ -142,7 +142,7 @@ pub fn build(spec: &str) -> Result<Box<dyn Policy>, PolicyError> {
 
 /// Parameters that the release before this one does not know. With their defaults they are not written out, so that its nodes can
 /// attach volumes of nodes that do.
-const LATER: [(&str, &str); 2] = [("hscc", "homes"), ("hscc", "ask")];
+const LATER: [(&str, &str); 3] = [("hscc", "homes"), ("hscc", "ask"), ("single", "answers")];
 
 /// The spec with its parameters written out, except those that the release before does not know and that have their defaults: two specs mean the same policy if and only if this is equal.
 ///
@@ -184,6 +184,12 @@ mod tests {
     fn a_spec_is_written_out() {
         assert_eq!(normalize("rd").unwrap(), "rd");
         assert_eq!(normalize("hscc depth=3").unwrap(), "hscc depth=3 load=free room=free");
+    }
+
+    #[test]
+    fn what_the_release_before_does_not_know_is_not_written_out_with_its_default() {
+        assert_eq!(normalize("single").unwrap(), "single admit=2 ask=measured weigh=age");
+        assert_eq!(normalize("single answers=2").unwrap(), "single admit=2 answers=2 ask=measured weigh=age");
     }
 
     #[test]
